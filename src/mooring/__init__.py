@@ -1,0 +1,2 @@
+"""Mooring stands between every MCP client and every MCP server."""
+
