@@ -1,0 +1,149 @@
+"""Newline-delimited framing: bytes in, whole lines out; what cannot be a message is set aside as noise.
+
+A server's stdout carries one JSON message per line (2025-11-25 basic/transports, stdio). Servers also
+print things they should not: a banner, a traceback, bytes of another encoding. One such line must cost
+one log entry, not the connection, so a line is sorted by its look alone; whether it is valid JSON is
+judged by whoever decodes it.
+"""
+
+import codecs
+
+import msgspec
+
+NOISE_HEAD_BYTES = 512
+"""How much of a line over the limit is kept: enough to recognise it in a log."""
+
+NOT_JSON = "not JSON"
+NOT_UTF8 = "not valid UTF-8"
+TOO_LONG = "line over the limit"
+
+_BOM = b"\xef\xbb\xbf"
+_BLANKS = b" \t\r"
+_OPENERS = b"{["
+_UTF8_STEP_BYTES = 1 << 16
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """A line that looks like a JSON object or array, without the blanks around it."""
+
+    data: bytes
+
+
+class Noise(msgspec.Struct, frozen=True, gc=False):
+    """A line that cannot be a message, and why."""
+
+    data: bytes
+    why: str
+
+
+Line = Message | Noise
+
+
+class LineReader:
+    """Cuts a byte stream into lines; the bytes may arrive cut anywhere.
+
+    Holds at most `max_bytes` of an unfinished line. A longer one is reported once, as soon as it is too
+    long, and skipped up to its newline.
+    """
+
+    __slots__ = ("_max_bytes", "_partial", "_skipping")
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._partial = bytearray()
+        self._skipping = False
+
+    def feed(self, data: bytes) -> list[Line]:
+        """Take the next bytes of the stream; return the lines they complete."""
+        if not self._partial and not self._skipping:
+            end = data.find(b"\n")
+            if end == len(data) - 1 and 0 < end <= self._max_bytes:
+                line = sort_line(data[:end])
+                return [] if line is None else [line]
+        return self._feed_slowly(data)
+
+    def finish(self) -> list[Line]:
+        """The stream has ended: a last line without its newline counts as a line."""
+        line = sort_line(bytes(self._partial))
+        self._partial = bytearray()
+        self._skipping = False
+        return [] if line is None else [line]
+
+    def _feed_slowly(self, data: bytes) -> list[Line]:
+        lines: list[Line] = []
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            self._end_line(data, start, end, lines)
+            start = end + 1
+        if start < len(data) and not self._skipping:
+            self._keep(data, start, len(data), lines)
+        return lines
+
+    def _end_line(self, data: bytes, start: int, end: int, lines: list[Line]) -> None:
+        if self._skipping:
+            self._skipping = False
+            return
+        if self._partial or end - start > self._max_bytes:
+            self._keep(data, start, end, lines)
+            if self._skipping:
+                self._skipping = False
+                return
+            whole = bytes(self._partial)
+            self._partial = bytearray()
+        else:
+            whole = data[start:end]
+        line = sort_line(whole)
+        if line is not None:
+            lines.append(line)
+
+    def _keep(self, data: bytes, start: int, end: int, lines: list[Line]) -> None:
+        partial = self._partial
+        if len(partial) + end - start <= self._max_bytes:
+            partial += memoryview(data)[start:end]
+            return
+        missing = max(0, NOISE_HEAD_BYTES - len(partial))
+        head = bytes(partial[:NOISE_HEAD_BYTES]) + data[start : min(end, start + missing)]
+        lines.append(Noise(head, TOO_LONG))
+        self._partial = bytearray()
+        self._skipping = True
+
+
+def sort_line(line: bytes) -> Line | None:
+    """Tell a message from noise; None for a blank line. `line` comes without its newline."""
+    text = line.strip(_BLANKS)
+    if text.startswith(_BOM):
+        # Written at stream start by some runtimes, and by a few at every write.
+        text = text[len(_BOM) :].lstrip(_BLANKS)
+    if not text:
+        return None
+    if text[0] not in _OPENERS:
+        return Noise(line, NOT_JSON)
+    if text.isascii() or _is_utf8(text):
+        return Message(text)
+    return Noise(line, NOT_UTF8)
+
+
+def encode_line(message: bytes) -> bytes:
+    """Frame one JSON message.
+
+    Raw line breaks can only be white space between tokens (a JSON string cannot hold them), so they
+    become spaces: pretty-printed JSON from an HTTP client fits on one line.
+    """
+    if b"\n" in message:
+        message = message.replace(b"\n", b" ")
+    if b"\r" in message:
+        message = message.replace(b"\r", b" ")
+    return message + b"\n"
+
+
+def _is_utf8(text: bytes) -> bool:
+    # In steps: decoding a large line at once would need up to four times its size.
+    start, size = 0, len(text)
+    view = memoryview(text)
+    try:
+        while start < size:
+            stop = start + _UTF8_STEP_BYTES
+            start += codecs.utf_8_decode(view[start:stop], "strict", stop >= size)[1]
+    except UnicodeDecodeError:
+        return False
+    return True
