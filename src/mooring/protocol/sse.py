@@ -44,7 +44,7 @@ class EventPart(msgspec.Struct, frozen=True, gc=False):
     retry: int | None = None
 
 
-class EventTooLarge(Exception):  # noqa: N818  a fault of the peer's, named for what it is
+class EventTooLarge(Exception):
     """The peer sent an event over the limit: the stream cannot be read any further.
 
     `events` holds what the same bytes completed before it.
