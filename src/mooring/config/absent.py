@@ -1,0 +1,94 @@
+"""Parts of the format that this version does not have: accepted while switched off, refused otherwise.
+
+Accepting such a key and doing nothing would be worse than any error: a person who wrote
+`authorization` believes that something is guarded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from mooring.config.problems import KeyPath, key_text
+from mooring.config.source import Document
+
+# key path (a `*` stands for every item of a list) -> what is missing, as a sentence's subject
+ABSENT: dict[KeyPath, str] = {
+    ("authorization",): "authorization is",
+    ("audit",): "auditing is",
+    ("core",): "`core` (artifact downloads, tool pinning) is",
+    ("uploads",): "uploads are",
+    ("artifacts",): "artifacts are",
+    ("results",): "result handles are",
+    ("state",): "external state is",
+    ("virtual_servers",): "virtual servers are",
+    ("limits", "rate"): "rate limits are",
+    ("storage", "url"): "object storage is",
+    ("servers", "*", "tools"): "tool filters are",
+    ("servers", "*", "adapters"): "file adapters are",
+    ("servers", "*", "workload", "permission_profile"): "sandboxing is",
+}
+
+
+def refuse_absent(document: Document) -> None:
+    """Take these keys out of the document; the ones that ask for something become problems."""
+    for pattern, subject in ABSENT.items():
+        for section, path in _sections(document.value, pattern[:-1], ()):
+            if pattern[-1] not in section:
+                continue
+            here = (*path, pattern[-1])
+            for wanted in _wishes(section.pop(pattern[-1]), here):
+                document.report(
+                    wanted,
+                    f"asks for something this version does not have: {subject} not available "
+                    f"yet; {_advice(wanted, here)}",
+                )
+    _refuse_authentication(document)
+
+
+def _refuse_authentication(document: Document) -> None:
+    for section, _ in _sections(document.value, ("auth",), ()):
+        mode = section.get("mode", "none")
+        if mode != "none":
+            known = ("mode", "insecure_allow_anonymous")
+            document.report(
+                ("auth", "mode"),
+                f"asks for `{mode}`, but this version has no authentication: use `none` and listen on a "
+                "loopback address",
+            )
+            # The other keys belong to that mode: naming each of them would only be noise.
+            for key in [key for key in section if key not in known]:
+                del section[key]
+            section["mode"] = "none"
+
+
+def _sections(value: Any, pattern: KeyPath, path: KeyPath) -> Iterator[tuple[dict[str, Any], KeyPath]]:
+    if not pattern:
+        if isinstance(value, dict):
+            yield cast("dict[str, Any]", value), path
+    elif pattern[0] == "*" and isinstance(value, list):
+        for index, item in enumerate(cast("list[Any]", value)):
+            yield from _sections(item, pattern[1:], (*path, index))
+    elif isinstance(value, dict) and pattern[0] in value:
+        found = cast("dict[str, Any]", value)[str(pattern[0])]
+        yield from _sections(found, pattern[1:], (*path, pattern[0]))
+
+
+def _wishes(value: Any, path: KeyPath) -> Iterator[KeyPath]:
+    """The keys at or below this one that are not off. A profile is a wish whatever it is called."""
+    if isinstance(value, dict):
+        for key, item in cast("dict[str, Any]", value).items():
+            yield from _wishes(item, (*path, key))
+    elif path[-1] == "permission_profile":
+        if value is not None:
+            yield path
+    elif value is not None and value is not False and value not in ("none", "off", []):
+        yield path
+
+
+def _advice(wanted: KeyPath, section: KeyPath) -> str:
+    if wanted[-1] == "enabled":
+        return "set it to `false` or remove it"
+    if section[-1] == "permission_profile":
+        return "remove it: the process then runs unsandboxed, with your rights"
+    return f"remove it{'' if wanted == section else f' or the whole `{key_text(section)}`'}"

@@ -1,0 +1,143 @@
+"""The `mcpServers` files of desktop clients, taken as they are (VS Code says `servers`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from mooring.config.problems import KeyPath
+from mooring.config.source import Document
+
+# What clients write into an entry and a gateway has no use for: it changes nothing about the server.
+_IGNORED = {
+    "alwaysAllow", "autoApprove", "autoStart", "description", "disabledTools", "dev", "displayName",
+    "gallery", "icon", "name", "note", "startup_timeout_sec", "timeout", "trust", "version",
+}  # fmt: skip
+_KNOWN = {
+    "command",
+    "args",
+    "env",
+    "cwd",
+    "url",
+    "serverUrl",
+    "httpUrl",
+    "type",
+    "transport",
+    "headers",
+    "disabled",
+    "enabled",
+}
+_TRANSPORTS = {
+    "http": "streamable_http",
+    "streamable-http": "streamable_http",
+    "streamable_http": "streamable_http",
+    "streamableHttp": "streamable_http",
+    "sse": "sse",
+    "auto": "auto",
+}
+_INPUT = re.compile(r"\$\{(input:[^}]*|workspaceFolder[^}]*|userHome|command:[^}]*|config:[^}]*)\}")
+
+
+def is_desktop(value: object) -> bool:
+    """Whether these are the contents of such a file."""
+    if not isinstance(value, dict) or "mooring" in value:
+        return False
+    found = cast("dict[str, Any]", value)
+    return isinstance(found.get("mcpServers"), dict) or isinstance(found.get("servers"), dict)
+
+
+def translate(document: Document) -> tuple[str, ...]:
+    """Rewrite the document into Mooring's own keys; the answer says what was decided."""
+    section = "mcpServers" if isinstance(document.value.get("mcpServers"), dict) else "servers"
+    entries = cast("dict[str, Any]", document.value[section])
+    notes: list[str] = []
+    servers: list[dict[str, Any]] = []
+    taken: set[str] = set()
+    for name, entry in entries.items():
+        path: KeyPath = (section, name)
+        if not isinstance(entry, dict):
+            document.report(path, "must be an object with `command` or `url`")
+            continue
+        settings = cast("dict[str, Any]", entry)
+        if settings.get("disabled") is True or settings.get("enabled") is False:
+            notes.append(f"`{name}` is disabled in the file and was left out")
+            continue
+        identifier = _identifier(name, taken)
+        taken.add(identifier)
+        if identifier != name:
+            notes.append(f"`{name}` is served as `{identifier}`")
+        _move_positions(document, path, ("servers", len(servers)))
+        servers.append({"id": identifier, **_server(document, path, settings)})
+        if "command" in settings:
+            notes.append(f"`{identifier}` runs unsandboxed, with your rights")
+    document.value = {"mooring": 1, "servers": servers}
+    return tuple(notes)
+
+
+def _server(document: Document, path: KeyPath, entry: dict[str, Any]) -> dict[str, Any]:
+    for key in entry:
+        if key not in _KNOWN | _IGNORED:
+            document.report((*path, key), "is not a key this version knows in such a file: remove it")
+    _refuse_placeholders(document, path, entry)
+    url_key = next((key for key in ("url", "serverUrl", "httpUrl") if key in entry), None)
+    if ("command" in entry) == (url_key is not None):
+        document.report(path, "needs exactly one of `command` and `url`")
+        return {}
+    if url_key is not None:
+        return {"upstream": _upstream(document, path, entry, url_key)}
+    return {"workload": _workload(document, path, entry)}
+
+
+def _upstream(document: Document, path: KeyPath, entry: dict[str, Any], url_key: str) -> dict[str, Any]:
+    kind = entry.get("type", entry.get("transport", "auto"))
+    if kind not in _TRANSPORTS:
+        document.report((*path, "type"), f"must be `http` or `sse` for a server with a URL, not `{kind}`")
+    # A client that reads `http` falls back to HTTP+SSE as the spec says; so do we.
+    transport = "sse" if _TRANSPORTS.get(kind) == "sse" else "auto"
+    return {"url": entry[url_key], "transport": transport, "headers": entry.get("headers") or {}}
+
+
+def _workload(document: Document, path: KeyPath, entry: dict[str, Any]) -> dict[str, Any]:
+    if entry.get("type", "stdio") not in ("stdio", "local"):
+        document.report((*path, "type"), "must be `stdio` for a server with a `command`")
+    arguments: Any = entry.get("args") or []
+    if not isinstance(arguments, list) or not isinstance(entry["command"], str):
+        document.report(path, "needs `command` as a text and `args` as a list")
+        return {"run": ["?"]}
+    workload: dict[str, Any] = {
+        "run": [entry["command"], *cast("list[Any]", arguments)],
+        "env": entry.get("env") or {},
+    }
+    if entry.get("cwd"):
+        workload["cwd"] = entry["cwd"]
+    return workload
+
+
+def _refuse_placeholders(document: Document, path: KeyPath, value: Any) -> None:
+    """`${input:token}` and the like only mean something inside the editor that asks for them."""
+    if isinstance(value, str) and (match := _INPUT.search(value)):
+        document.report(
+            path,
+            f"uses `{match.group()}`, which only its editor can fill in: write `${{NAME}}` and set NAME",
+        )
+    elif isinstance(value, dict):
+        for key, item in cast("dict[str, Any]", value).items():
+            _refuse_placeholders(document, (*path, key), item)
+    elif isinstance(value, list):
+        for index, item in enumerate(cast("list[Any]", value)):
+            _refuse_placeholders(document, (*path, index), item)
+
+
+def _identifier(name: str, taken: set[str]) -> str:
+    plain = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._")[:64] or "server"
+    candidate, number = plain, 2
+    while candidate in taken:
+        suffix = f"-{number}"
+        candidate, number = plain[: 64 - len(suffix)] + suffix, number + 1
+    return candidate
+
+
+def _move_positions(document: Document, old: KeyPath, new: KeyPath) -> None:
+    """Let later problems with this entry point to where the person wrote it."""
+    if found := document.positions.get(old):
+        document.positions[new] = found

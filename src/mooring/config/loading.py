@@ -1,0 +1,105 @@
+"""From a file to a Config: which format it is, what is wrong with it, and what it means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from mooring.config import desktop
+from mooring.config.absent import refuse_absent
+from mooring.config.problems import ConfigError, Problem
+from mooring.config.reading import Reader
+from mooring.config.rules import RULES
+from mooring.config.schema import Config
+from mooring.config.source import Document, expand_variables, parse
+
+__all__ = ["ConfigError", "Loaded", "load", "load_with_notes"]
+
+# Far above any configuration somebody wrote; a wrong file name must not fill the memory.
+MAX_FILE_BYTES = 16 * 1024**2
+
+_OWN_FORMAT = "write its servers in Mooring's own format (docs/reference/configuration.md)"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A usable configuration, and what the person should know about how it was understood."""
+
+    config: Config
+    notes: tuple[str, ...] = ()
+
+
+def load(path: Path, *, listen: str | None = None, environment: Mapping[str, str] | None = None) -> Config:
+    """Read the file; `listen` replaces the file's own address before the rules look at it."""
+    return load_with_notes(path, listen=listen, environment=environment).config
+
+
+def load_with_notes(
+    path: Path, *, listen: str | None = None, environment: Mapping[str, str] | None = None
+) -> Loaded:
+    """As `load`, with a line for each thing that was decided for the person."""
+    document = parse(_text(path), is_json=path.suffix.lower() in (".json", ".jsonc"))
+    _stop_on_problems(path, document)
+    _refuse_foreign(path, document)
+    expand_variables(document, os.environ if environment is None else environment)
+    notes: tuple[str, ...] = ()
+    if desktop.is_desktop(document.value):
+        notes = desktop.translate(document)
+    if listen is not None:
+        document.value["listen"] = listen
+        document.positions.pop(("listen",), None)
+    refuse_absent(document)
+    config = Reader(document, path.absolute().parent, RULES).read(Config)
+    _stop_on_problems(path, document)
+    assert config is not None, "a document without problems is a Config"
+    return Loaded(config, notes)
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        reason = (error.strerror or "cannot be read").lower()
+        raise ConfigError(
+            str(path), [Problem((), f"{reason}: give the file with `--config FILE`")]
+        ) from error
+    if len(data) > MAX_FILE_BYTES:
+        raise ConfigError(str(path), [Problem((), "is too large to be a configuration")])
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), [Problem((), "is not UTF-8 text: save it as UTF-8")]) from error
+
+
+def _stop_on_problems(path: Path, document: Document) -> None:
+    if document.problems:
+        order = {id(problem): index for index, problem in enumerate(document.problems)}
+        by_place = sorted(
+            document.problems,
+            key=lambda problem: (problem.position.line if problem.position else 0, order[id(problem)]),
+        )
+        raise ConfigError(str(path), by_place)
+
+
+def _refuse_foreign(path: Path, document: Document) -> None:
+    """Formats of other programs that this version cannot serve yet, and files that are none at all."""
+    value = document.value
+    if not isinstance(value, dict):
+        document.report((), "holds no keys: start it with `mooring: 1`")
+    elif "mooring" not in value and not desktop.is_desktop(cast("object", value)):
+        document.report((), _foreign_message(cast("dict[str, Any]", value)))
+    _stop_on_problems(path, document)
+
+
+def _foreign_message(value: dict[str, Any]) -> str:
+    servers = value.get("servers")
+    entries = cast("list[Any]", servers) if isinstance(servers, list) else []
+    if any(isinstance(entry, dict) and "mount_path" in entry for entry in entries):
+        return f"is a Remote MCP Adapter configuration, which this version cannot serve yet: {_OWN_FORMAT}"
+    if "schema_version" in value or {"image", "transport"} <= value.keys() or "remote_url" in value:
+        return f"is a ToolHive RunConfig, which this version cannot serve yet: {_OWN_FORMAT}"
+    return "is not a Mooring file: add the line `mooring: 1` at its top"

@@ -1,0 +1,263 @@
+"""What `mooring.yaml` may say: one frozen Struct per section, each key described where it is defined.
+
+The descriptions are the source of `docs/reference/configuration.md`. Defaults here are the program's
+defaults; there is no second place that knows one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+Era = Literal["auto", "legacy", "modern"]
+UpstreamTransport = Literal["auto", "streamable_http", "sse"]
+Share = Literal["global", "principal", "client", "call"]
+
+# A number of bytes, also written as "8Mi" or "10MB".
+BYTES = {"unit": "bytes"}
+# A command: a list of words, or one string that is split into words.
+COMMAND = {"unit": "command"}
+
+
+class Tls(Struct, frozen=True):
+    """Serve HTTPS. Both files or neither."""
+
+    cert: Annotated[Path | None, Meta(description="PEM file with the certificate and its chain.")] = None
+    key: Annotated[Path | None, Meta(description="PEM file with the private key.")] = None
+
+
+class Cors(Struct, frozen=True):
+    """Which web pages may call the gateway from a browser."""
+
+    allowed_origins: Annotated[
+        list[str],
+        Meta(
+            description="Origins such as `https://app.example.com`; `*` allows every page. Empty: only "
+            "pages served from the gateway's own address."
+        ),
+    ] = field(default_factory=list[str])
+
+
+class Auth(Struct, frozen=True):
+    """Who may call. This version knows no authentication: every caller is `anonymous`."""
+
+    mode: Annotated[Literal["none"], Meta(description="`none` is the only mode of this version.")] = "none"
+    insecure_allow_anonymous: Annotated[
+        bool,
+        Meta(
+            description="Allow listening on an address that other machines can reach although nobody is "
+            "authenticated."
+        ),
+    ] = False
+
+
+class Limits(Struct, frozen=True):
+    """What one peer may cost."""
+
+    max_body_bytes: Annotated[
+        int, Meta(ge=1024, extra=BYTES, description="Largest request body a client may send.")
+    ] = 8 * 1024**2
+    max_message_bytes: Annotated[
+        int, Meta(ge=1024, extra=BYTES, description="Largest single message a server may send.")
+    ] = 64 * 1024**2
+    max_connections: Annotated[
+        int, Meta(ge=1, description="Open client connections; further ones wait or are refused.")
+    ] = 10_000
+
+
+class Sessions(Struct, frozen=True):
+    """Sessions of legacy clients, and calls that wait for an answer of a modern client."""
+
+    idle_ttl_seconds: Annotated[
+        float, Meta(gt=0, description="A session without a request for this long is ended.")
+    ] = 3600
+    upstream_session_termination_retries: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=5,
+            description="How often a session that the server ended is opened anew for one request. 0: never.",
+        ),
+    ] = 1
+    suspended_ttl_seconds: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="How long a call waits for the client's answer to an `input_required` before it "
+            "is given up.",
+        ),
+    ] = 600
+
+
+class Storage(Struct, frozen=True):
+    """Where the gateway keeps its files."""
+
+    root: Annotated[
+        Path, Meta(description="The data directory. The control socket `mooring.sock` is created in it.")
+    ] = Path("data")
+
+
+class Trace(Struct, frozen=True):
+    """Write what `mooring trace` shows to a file."""
+
+    file: Annotated[
+        Path | None, Meta(description="File that gets one JSON line per message. `null`: no file.")
+    ] = None
+    bytes: Annotated[bool, Meta(description="Also write the messages themselves, with secrets redacted.")] = (
+        False
+    )
+
+
+class Upstream(Struct, frozen=True):
+    """A server that already runs and is reached over HTTP."""
+
+    url: Annotated[str, Meta(description="Its MCP endpoint: `http://...` or `https://...`.")]
+    transport: Annotated[
+        UpstreamTransport,
+        Meta(description="`auto` finds out; `streamable_http` or `sse` (HTTP+SSE of 2024-11-05) pins it."),
+    ] = "auto"
+    era: Annotated[
+        Era,
+        Meta(
+            description="`auto` finds out; `legacy` (with `initialize`) or `modern` (2026-07-28 and "
+            "later) pins it."
+        ),
+    ] = "auto"
+    headers: Annotated[
+        dict[str, str],
+        Meta(description="Sent with every request to the server, for example `Authorization`."),
+    ] = field(default_factory=dict[str, str])
+
+
+class Workload(Struct, frozen=True):
+    """A server that the gateway starts and stops itself."""
+
+    run: Annotated[
+        list[str],
+        Meta(
+            min_length=1,
+            extra=COMMAND,
+            description="The command: a list, or a text that is split into words. No shell sees it.",
+        ),
+    ]
+    transport: Annotated[
+        Literal["stdio"],
+        Meta(description="How the process speaks. `stdio` is the only one of this version."),
+    ] = "stdio"
+    env: Annotated[
+        dict[str, str],
+        Meta(description="Environment variables for the process, besides the few every process gets."),
+    ] = field(default_factory=dict[str, str])
+    cwd: Annotated[
+        Path, Meta(description="Directory the process starts in. Not given: the folder of this file.")
+    ] = Path()
+
+
+class Timeouts(Struct, frozen=True):
+    """How long one server may take."""
+
+    connect_seconds: Annotated[
+        float,
+        Meta(gt=0, description="To accept a connection, or to start and answer the first request."),
+    ] = 10
+    call_seconds: Annotated[
+        float, Meta(gt=0, description="To answer a request. Progress of the call starts it again.")
+    ] = 300
+    total_seconds: Annotated[
+        float, Meta(gt=0, description="To answer a request, however much progress there is.")
+    ] = 3600
+    idle_stop_seconds: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="A process that nobody used for this long is stopped. `null`: never."),
+    ] = 300
+
+
+class Breaker(Struct, frozen=True):
+    """When a failing server is left alone for a while."""
+
+    failures: Annotated[int, Meta(ge=1, description="Failures in a row after which calls fail at once.")] = 5
+    open_seconds: Annotated[
+        float, Meta(gt=0, description="Time until one call is let through as a probe.")
+    ] = 10
+
+
+class Server(Struct, frozen=True):
+    """What clients see behind `/mcp/<id>`. Exactly one of `upstream` and `workload`."""
+
+    id: Annotated[
+        str,
+        Meta(
+            pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$",
+            description="Its name in URLs and commands: 1 to 64 of `a-z`, `0-9`, `.`, `_`, `-`; unique.",
+        ),
+    ]
+    upstream: Annotated[Upstream | None, Meta(description="A server that already runs.")] = None
+    workload: Annotated[Workload | None, Meta(description="A server that the gateway runs.")] = None
+    share: Annotated[
+        Share,
+        Meta(
+            description="Who shares one connection or process: `global` everybody, `principal` all "
+            "sessions of one caller, `client` one client session each, `call` one call each."
+        ),
+    ] = "client"
+    timeouts: Annotated[Timeouts, Meta(description="How long the server may take.")] = Timeouts()
+    breaker: Annotated[Breaker, Meta(description="When a failing server is left alone.")] = Breaker()
+
+
+class Config(Struct, frozen=True):
+    """The whole file."""
+
+    mooring: Annotated[
+        Literal[1], Meta(description="Marks the file as Mooring's own format. Always `1`.")
+    ] = 1
+    listen: Annotated[
+        str, Meta(description="`host:port` for clients. `[::1]:7433` for IPv6; port 0 takes a free one.")
+    ] = "127.0.0.1:7433"
+    public_url: Annotated[
+        str | None,
+        Meta(description="The address clients use, when it is not the one in `listen`: behind a proxy."),
+    ] = None
+    tls: Annotated[Tls, Meta(description="Certificate and key for HTTPS.")] = Tls()
+    workers: Annotated[int, Meta(ge=1, description="Worker processes. 1 is the only number so far.")] = 1
+    trust_proxy_headers: Annotated[
+        bool,
+        Meta(
+            description="Believe `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Forwarded-Host`. Only "
+            "behind a proxy that sets them itself."
+        ),
+    ] = False
+    cors: Annotated[Cors, Meta(description="Calls from web pages.")] = Cors()
+    auth: Annotated[Auth, Meta(description="Who may call.")] = Auth()
+    limits: Annotated[Limits, Meta(description="What one peer may cost.")] = Limits()
+    sessions: Annotated[Sessions, Meta(description="How long sessions and waiting calls are kept.")] = (
+        Sessions()
+    )
+    storage: Annotated[Storage, Meta(description="Where files are kept.")] = Storage()
+    trace: Annotated[Trace, Meta(description="Write the conversation to a file.")] = Trace()
+    servers: Annotated[list[Server], Meta(description="The servers behind `/mcp/<id>`.")] = field(
+        default_factory=list[Server]
+    )
+
+    @property
+    def host(self) -> str:
+        """The host part of `listen`, without the brackets of an IPv6 address."""
+        return split_address(self.listen)[0]
+
+    @property
+    def port(self) -> int:
+        """The port part of `listen`; 0 asks the system for a free one."""
+        return split_address(self.listen)[1]
+
+
+def split_address(listen: str) -> tuple[str, int]:
+    """`host:port` or `[ipv6]:port` as two values; ValueError says what is wrong with it."""
+    host, colon, port = listen.rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError("must be `host:port`, for example `127.0.0.1:7433`")
+    if host.startswith("[") and host.endswith("]"):
+        return host[1:-1], int(port)
+    if not host or ":" in host:
+        raise ValueError("must be `host:port`; an IPv6 host stands in brackets, for example `[::1]:7433`")
+    return host, int(port)
