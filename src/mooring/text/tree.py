@@ -1,0 +1,246 @@
+"""The tree in the middle: Atlassian Document Format as plain dictionaries.
+
+Every reader produces and every writer consumes a `doc` node of this shape. Two trees that differ only in
+what no product can see (order of marks, text cut in pieces, empty lists) have the same canonical form.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Literal, cast
+
+from mooring.text.report import Path
+
+Node = dict[str, Any]
+Mark = dict[str, Any]
+Origin = Literal["storage", "wiki", "adf", "html", "markdown"]
+
+# The order in which the editor keeps the marks of one text.
+MARK_ORDER = (
+    "link", "em", "strong", "textColor", "backgroundColor", "strike", "subsup", "underline", "code",
+    "alignment", "annotation", "fontSize", "breakout", "dataConsumer", "fragment", "indentation", "border",
+)  # fmt: skip
+MARK_RANK = {name: rank for rank, name in enumerate(MARK_ORDER)}
+UNKNOWN_MARK_RANK = len(MARK_ORDER)
+
+# These must have `content` even when there is nothing in it.
+CONTENT_REQUIRED = frozenset({
+    "doc", "tableRow", "blockquote", "bulletList", "orderedList", "listItem", "panel", "table", "tableCell",
+    "tableHeader", "taskList", "decisionList", "mediaSingle", "mediaGroup", "expand", "nestedExpand",
+    "bodiedExtension", "layoutSection", "layoutColumn", "bodiedSyncBlock", "blockTaskItem",
+})  # fmt: skip
+
+INLINE_TYPES = frozenset({
+    "text", "hardBreak", "mention", "emoji", "date", "status", "placeholder", "inlineCard", "inlineExtension",
+    "mediaInline",
+})  # fmt: skip
+# Nodes whose children are inline.
+TEXT_BLOCKS = frozenset({"paragraph", "heading", "taskItem", "decisionItem", "caption", "codeBlock"})
+
+BLOCK_TYPES = (
+    CONTENT_REQUIRED | TEXT_BLOCKS | {"rule", "media", "blockCard", "embedCard", "extension", "syncBlock"}
+)
+
+RAW_EXTENSION = "mooring.raw"
+
+
+# ---------------------------------------------------------------- builders
+
+
+def doc(*content: Node) -> Node:
+    return {"version": 1, "type": "doc", "content": list(content)}
+
+
+def node(kind: str, content: list[Node] | None = None, /, **attrs: Any) -> Node:
+    """A node of this type; attributes that are None are left out."""
+    made: Node = {"type": kind}
+    present = {name: value for name, value in attrs.items() if value is not None}
+    if present:
+        made["attrs"] = present
+    if content or kind in CONTENT_REQUIRED:
+        made["content"] = content or []
+    return made
+
+
+def text(value: str, *marks: Mark) -> Node:
+    return (
+        {"type": "text", "text": value, "marks": sort_marks(list(marks))}
+        if marks
+        else {"type": "text", "text": value}
+    )
+
+
+def mark(kind: str, /, **attrs: Any) -> Mark:
+    present = {name: value for name, value in attrs.items() if value is not None}
+    return {"type": kind, "attrs": present} if present else {"type": kind}
+
+
+def paragraph(*content: Node) -> Node:
+    return node("paragraph", list(content))
+
+
+# ---------------------------------------------------------------- looking
+
+
+def children(item: Node) -> list[Node]:
+    content = item.get("content")
+    return cast(list[Node], content) if isinstance(content, list) else []
+
+
+def attributes(item: Node) -> dict[str, Any]:
+    attrs = item.get("attrs")
+    return cast(dict[str, Any], attrs) if isinstance(attrs, dict) else {}
+
+
+def marks_of(item: Node) -> list[Mark]:
+    marks = item.get("marks")
+    return cast(list[Mark], marks) if isinstance(marks, list) else []
+
+
+def walk(item: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
+    """Every node with its path, parents first. Does not recurse, so depth costs nothing."""
+    pending: list[tuple[Path, Node]] = [(path, item)]
+    while pending:
+        here, current = pending.pop()
+        yield here, current
+        content = children(current)
+        pending.extend(
+            ((*here, "content", index), content[index]) for index in range(len(content) - 1, -1, -1)
+        )
+
+
+def plain_text(item: Node) -> str:
+    """The words a person would read in this node, without any markup."""
+    return "".join(_visible(current) for _, current in walk(item))
+
+
+def _visible(item: Node) -> str:
+    kind, attrs = item.get("type"), attributes(item)
+    if kind == "text":
+        return str(item.get("text", ""))
+    if kind == "hardBreak":
+        return "\n"
+    if kind in ("mention", "status", "placeholder"):
+        return str(attrs.get("text", ""))
+    if kind == "emoji":
+        return str(attrs.get("text") or attrs.get("shortName", ""))
+    if kind == "inlineCard":
+        return str(attrs.get("url", ""))
+    return ""
+
+
+# ---------------------------------------------------------------- canonical form
+
+
+def sort_marks(marks: list[Mark]) -> list[Mark]:
+    """In the editor's order; marks of one type keep theirs."""
+    if len(marks) < 2:
+        return marks
+    return sorted(marks, key=lambda each: MARK_RANK.get(each.get("type", ""), UNKNOWN_MARK_RANK))
+
+
+def canonical(item: Node) -> Node:
+    """The same tree with sorted marks, whole texts and no empty lists where none is needed; shares nothing
+    that it changed with the input."""
+    made: Node = {}
+    for key, value in item.items():
+        if key == "attrs" and value == {}:
+            continue
+        if key == "marks" and isinstance(value, list):
+            if value:
+                made[key] = sort_marks([_canonical_mark(each) for each in cast(list[Any], value)])
+        elif key == "content" and isinstance(value, list):
+            content = _canonical_content(cast(list[Any], value))
+            if content or item.get("type") in CONTENT_REQUIRED:
+                made[key] = content
+        else:
+            made[key] = value
+    return made
+
+
+def _canonical_mark(each: Any) -> Any:
+    if not isinstance(each, dict):
+        return cast(Any, each)
+    found = cast(Mark, each)
+    return {"type": found["type"]} if found.get("attrs") == {} and "type" in found else found
+
+
+def _canonical_content(content: list[Any]) -> list[Any]:
+    made: list[Any] = []
+    for child in content:
+        if not isinstance(child, dict):
+            made.append(child)
+            continue
+        current = canonical(cast(Node, child))
+        if current.get("type") == "text":
+            if current.get("text") == "":
+                continue
+            if made and _joins(made[-1], current):
+                made[-1] = {**made[-1], "text": made[-1]["text"] + current["text"]}
+                continue
+        made.append(current)
+    return made
+
+
+def _joins(left: Any, right: Node) -> bool:
+    if not isinstance(left, dict):
+        return False
+    before = cast(Node, left)
+    return before.get("type") == "text" and before.get("marks") == right.get("marks")
+
+
+def equal(left: Node, right: Node) -> bool:
+    """Do these trees have the same canonical form?"""
+    return canonical(left) == canonical(right)
+
+
+# ---------------------------------------------------------------- foreign content
+
+
+def raw_block(origin: Origin, source: str, visible: str = "", *, key: str = "raw") -> Node:
+    """Foreign block content, kept verbatim. It is an `extension`, so the tree stays valid ADF, and `text`
+    is what products show in its place. Each writer gives `source` back when `origin` is its own format."""
+    parameters = {"origin": origin, "source": source, "display": "block"}
+    return node("extension", **_raw_attributes(parameters, visible, key))
+
+
+def raw_inline(origin: Origin, source: str, visible: str = "", *, key: str = "raw") -> Node:
+    parameters = {"origin": origin, "source": source, "display": "inline"}
+    return node("inlineExtension", **_raw_attributes(parameters, visible, key))
+
+
+def _raw_attributes(parameters: dict[str, str], visible: str, key: str) -> dict[str, Any]:
+    return {
+        "extensionType": RAW_EXTENSION,
+        "extensionKey": key,
+        "parameters": parameters,
+        "text": visible or None,
+    }
+
+
+def is_raw(item: Node, origin: Origin | None = None) -> bool:
+    """Is this foreign content (of that origin, if one is given)?"""
+    attrs = attributes(item)
+    if attrs.get("extensionType") != RAW_EXTENSION or item.get("type") not in (
+        "extension",
+        "inlineExtension",
+    ):
+        return False
+    return isinstance(raw_source(item), str) and origin in (None, raw_origin(item))
+
+
+def raw_source(item: Node) -> str | None:
+    return _raw_parameter(item, "source")
+
+
+def raw_origin(item: Node) -> str | None:
+    return _raw_parameter(item, "origin")
+
+
+def _raw_parameter(item: Node, name: str) -> str | None:
+    parameters = attributes(item).get("parameters")
+    found = cast(dict[str, Any], parameters).get(name) if isinstance(parameters, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def compact_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
