@@ -56,7 +56,7 @@ class Reader:
                 values[entry.name] = self._value(entry.type, given[entry.name], here)
             elif entry.required:
                 self._wrong(path, f"needs the key `{entry.name}`: {_hint(entry.type)}")
-            elif isinstance(bare := _bare(entry.type), inspect.StructType):
+            elif isinstance(bare := bare_type(entry.type), inspect.StructType):
                 values[entry.name] = self._struct(bare, {}, here)
             elif isinstance(entry.default, Path):
                 values[entry.name] = self._path(str(entry.default))
@@ -77,7 +77,7 @@ class Reader:
 
     def _value(self, kind: inspect.Type, value: Any, path: KeyPath) -> Any:
         unit = unit_of(kind)
-        kind = _bare(kind)
+        kind = bare_type(kind)
         match kind:
             case inspect.UnionType():
                 return None if value is None else self._value(_not_none(kind), value, path)
@@ -208,7 +208,8 @@ class Reader:
                 return f"`{value}`" if value != "" else "an empty text"
 
 
-def _bare(kind: inspect.Type) -> inspect.Type:
+def bare_type(kind: inspect.Type) -> inspect.Type:
+    """The type without what is said about it."""
     return kind.type if isinstance(kind, inspect.Metadata) else kind
 
 
@@ -254,7 +255,7 @@ def _keys_below(kind: inspect.StructType, key: str, path: KeyPath = ()) -> Itera
     for entry in kind.fields:
         if entry.name == key and path:
             yield (*path, key)
-        inner = _bare(entry.type)
+        inner = bare_type(entry.type)
         inner = _not_none(inner) if isinstance(inner, inspect.UnionType) else inner
         if isinstance(inner, inspect.StructType):
             yield from _keys_below(inner, key, (*path, entry.name))

@@ -49,7 +49,7 @@ def _config(config: Config) -> Findings:
             ),
         )
     if config.workers != 1:
-        yield ("workers",), f"cannot be {config.workers}: more than one worker is not supported yet; set it to 1"
+        yield ("workers",), f"cannot be {config.workers}: more than one worker is not supported yet, use 1"
     if config.public_url is not None and (wrong := _wrong_url(config.public_url)):
         yield ("public_url",), wrong
     yield from _duplicate_ids(config.servers)
