@@ -102,3 +102,10 @@ def test_the_vs_code_spelling_with_comments_is_understood(tmp_path: Path) -> Non
 )
 def test_what_is_wrong_with_an_entry_is_said(tmp_path: Path, entry: Any, said: str) -> None:
     assert said in refusal(tmp_path, {"mcpServers": {"a": entry}})
+
+
+def test_data_is_not_kept_in_the_folder_of_the_client(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {}}')
+    found = load_with_notes(file, environment={"XDG_DATA_HOME": str(tmp_path / "share")})
+    assert found.config.storage.root == tmp_path / "share" / "mooring"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any, cast
 
 from mooring.config.problems import KeyPath
@@ -46,8 +47,11 @@ def is_desktop(value: object) -> bool:
     return isinstance(found.get("mcpServers"), dict) or isinstance(found.get("servers"), dict)
 
 
-def translate(document: Document) -> tuple[str, ...]:
-    """Rewrite the document into Mooring's own keys; the answer says what was decided."""
+def translate(document: Document, data_directory: Path) -> tuple[str, ...]:
+    """Rewrite the document into Mooring's own keys; the answer says what was decided.
+
+    The folder of such a file belongs to the client that wrote it, so our data goes elsewhere.
+    """
     section = "mcpServers" if isinstance(document.value.get("mcpServers"), dict) else "servers"
     entries = cast("dict[str, Any]", document.value[section])
     notes: list[str] = []
@@ -70,7 +74,7 @@ def translate(document: Document) -> tuple[str, ...]:
         servers.append({"id": identifier, **_server(document, path, settings)})
         if "command" in settings:
             notes.append(f"`{identifier}` runs unsandboxed, with your rights")
-    document.value = {"mooring": 1, "servers": servers}
+    document.value = {"mooring": 1, "servers": servers, "storage": {"root": str(data_directory)}}
     return tuple(notes)
 
 

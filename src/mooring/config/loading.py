@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from mooring.config import desktop
 from mooring.config.absent import refuse_absent
+from mooring.config.locations import default_data_directory
 from mooring.config.problems import ConfigError, Problem
 from mooring.config.reading import Reader
 from mooring.config.rules import RULES
@@ -44,10 +45,11 @@ def load_with_notes(
     document = parse(_text(path), is_json=path.suffix.lower() in (".json", ".jsonc"))
     _stop_on_problems(path, document)
     _refuse_foreign(path, document)
-    expand_variables(document, os.environ if environment is None else environment)
+    variables = os.environ if environment is None else environment
+    expand_variables(document, variables)
     notes: tuple[str, ...] = ()
     if desktop.is_desktop(document.value):
-        notes = desktop.translate(document)
+        notes = desktop.translate(document, default_data_directory(variables))
     if listen is not None:
         document.value["listen"] = listen
         document.positions.pop(("listen",), None)
