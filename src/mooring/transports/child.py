@@ -56,7 +56,8 @@ class Child(asyncio.SubprocessProtocol):
     """A running child. Made by `spawn`; whoever spawned it must `close` it, also after it ended by itself.
 
     `on_stdout` and `on_stderr` get bytes as they arrive, from the event loop, possibly before `spawn`
-    returns. `on_exit` gets the exit code, once, after the last byte of output.
+    returns. `on_exit` gets the exit code, once, after the last byte of output; a child that ends at once
+    may have done so before `spawn` returns.
     """
 
     pid: int = 0
@@ -94,7 +95,9 @@ class Child(asyncio.SubprocessProtocol):
         self._finished = self._loop.create_future()
         self._reading = True
         self._closing: asyncio.Task[int] | None = None
-        self._timers: list[asyncio.TimerHandle] = []
+        self._group_gone = False
+        self._leftovers_timer: asyncio.TimerHandle | None = None
+        self._output_timer: asyncio.TimerHandle | None = None
 
     # Input
 
@@ -125,7 +128,7 @@ class Child(asyncio.SubprocessProtocol):
             self._reading = True
             self._stdout.resume()
             if self.returncode is not None:
-                self._end_output_later()
+                self._expect_end_of_output()
 
     # End
 
@@ -157,9 +160,9 @@ class Child(asyncio.SubprocessProtocol):
         self._stdin.close()
         try:
             if not await self._gone_within(STDIN_GRACE_SECONDS):
-                signal_group(self.pid, signal.SIGTERM)
+                self._signal(signal.SIGTERM)
                 if not await self._gone_within(TERM_GRACE_SECONDS):
-                    signal_group(self.pid, signal.SIGKILL)
+                    self._signal(signal.SIGKILL)
                     await asyncio.wait([self._exited], timeout=KILL_GRACE_SECONDS)
             await asyncio.wait([self._finished], timeout=2 * OUTPUT_GRACE_SECONDS)
         finally:
@@ -170,22 +173,33 @@ class Child(asyncio.SubprocessProtocol):
         deadline = self._loop.time() + seconds
         if self.returncode is None:
             await asyncio.wait([self._exited], timeout=seconds)
-        while self.returncode is None or signal_group(self.pid, 0):
+        while self._signal(0):
             if self._loop.time() >= deadline:
                 return False
             await asyncio.sleep(LEFTOVER_POLL_SECONDS)
         return True
 
+    def _signal(self, number: int) -> bool:
+        """Signal the group; False once it is gone, for good: its number may be somebody else's by then."""
+        if self._group_gone or not self.pid:
+            return False
+        if signal_group(self.pid, number) and (number != signal.SIGKILL or self.returncode is None):
+            return True
+        self._group_gone = self.returncode is not None
+        if self._group_gone:
+            reaper.remove(self.pid)
+        return not self._group_gone
+
     def _release(self) -> None:
-        for timer in self._timers:
-            timer.cancel()
+        for timer in (self._leftovers_timer, self._output_timer):
+            if timer is not None:
+                timer.cancel()
         self._stdin.abort()
         self._stdout.close()
         self._stderr.close()
+        self._signal(signal.SIGKILL)
         if self._process is not None:
             self._process.close()
-        if self.pid:
-            self._kill_leftovers()
 
     # What the event loop tells
 
@@ -200,23 +214,22 @@ class Child(asyncio.SubprocessProtocol):
         self.returncode = 255 if returncode is None else returncode
         self._exited.set_result(self.returncode)
         self._stdin.abort()
-        # Nobody can speak to what it left running in its group: it gets the time to end, no more.
-        if signal_group(self.pid, signal.SIGTERM):
-            self._timers.append(self._loop.call_later(TERM_GRACE_SECONDS, self._kill_leftovers))
-        else:
-            reaper.remove(self.pid)
+        # Nobody can speak to what it left running in its group: that gets the time to end, no more.
+        if self._signal(signal.SIGTERM):
+            self._leftovers_timer = self._loop.call_later(TERM_GRACE_SECONDS, self._signal, signal.SIGKILL)
         if self._reading:
-            self._end_output_later()
+            self._expect_end_of_output()
         self._pipe_lost()
 
-    def _kill_leftovers(self) -> None:
-        signal_group(self.pid, signal.SIGKILL)
-        if self.returncode is not None:
-            reaper.remove(self.pid)
+    def _expect_end_of_output(self) -> None:
+        if self._output_timer is not None:
+            self._output_timer.cancel()
+        self._output_timer = self._loop.call_later(OUTPUT_GRACE_SECONDS, self._end_output)
 
-    def _end_output_later(self) -> None:
-        for pipe in (self._stdout, self._stderr):
-            self._timers.append(self._loop.call_later(OUTPUT_GRACE_SECONDS, pipe.close))
+    def _end_output(self) -> None:
+        if self._reading:  # otherwise there is more to deliver, and resuming brings us back here
+            self._stdout.close()
+            self._stderr.close()
 
     def _pipe_lost(self) -> None:
         pipes = (self._stdin, self._stdout, self._stderr)
@@ -228,9 +241,9 @@ class Child(asyncio.SubprocessProtocol):
     # Start
 
     async def _start(self, command: Command, environment: dict[str, str]) -> None:
-        reaper.start()
         theirs: list[int] = []
         try:
+            reaper.start()
             theirs.append(await self._stdin.connect())
             theirs.append(await self._stdout.connect())
             theirs.append(await self._stderr.connect())
@@ -248,7 +261,8 @@ class Child(asyncio.SubprocessProtocol):
         except BaseException as error:
             self._release()
             if isinstance(error, OSError | ValueError):
-                raise CannotStart(f"cannot start `{command.argv[0]}`: {error}") from error
+                why = (isinstance(error, OSError) and error.strerror) or error
+                raise CannotStart(f"`{command.argv[0]}` cannot be started: {why}") from error
             raise
         finally:
             for descriptor in theirs:
@@ -267,6 +281,12 @@ def check_command(command: Command, environment: Mapping[str, str]) -> None:
     """Raise `CannotStart` with the next step for what the kernel would refuse with a bare error number."""
     if not command.argv:
         raise CannotStart("the command is empty: give the program as its first item")
+    if "\0" in "".join((*command.argv, *command.env, *command.env.values())):
+        raise CannotStart(f"the command or environment of `{command.argv[0]}` holds a NUL byte: remove it")
+    if any(not name or "=" in name for name in command.env):
+        raise CannotStart(
+            f"an environment variable of `{command.argv[0]}` has no name or `=` in it: rename it"
+        )
     program, directory = command.argv[0], command.cwd
     if directory is not None and not directory.is_dir():
         raise CannotStart(f"the working directory `{directory}` of `{program}` is not a directory: create it")

@@ -1,9 +1,13 @@
-"""Kills the process groups of our children when we are gone, however we went.
+"""Kills what our children leave running: behind them when they end, behind us when we are killed.
 
 A process that is killed with -9 cannot clean up after itself, so a second one watches it. It holds the read
-end of a pipe whose only write end is ours: the kernel closes that when we die, and at the end of the pipe
-the watcher kills every group that was added and not removed. This file is both halves: imported, it is our
-side; run as a program (with the standard library alone), it is the watcher.
+end of a pipe whose only write end is ours: the kernel closes that when we die, however we die, and at the
+end of the pipe the watcher kills every session that was added and not removed. This file is both halves:
+imported, it is our side; run as a program, with the standard library alone, it is the watcher.
+
+A child leads its own session and, in it, its own process group. A grandchild may move to another group (the
+shell's job control and `timeout` do that), so on Linux the watcher looks for the whole session. Who starts a
+session of his own means to live on as a daemon; that is not undone here.
 """
 
 import os
@@ -17,57 +21,66 @@ REAP_SECONDS = 1.0
 """How long the watcher may take to end once its pipe is closed; it has nothing to wait for."""
 
 _ADD, _REMOVE = b"+", b"-"
+_SWALLOWED = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+_STDIN, _STDOUT, _STDERR = range(3)
 
 
 class Reaper:
-    """Our side: one watcher per process, started with the first group and again should it have died."""
+    """Our side: one watcher per process, started when it is first needed and again should it have died."""
 
     def __init__(self) -> None:
-        self._groups: set[int] = set()
+        self._sessions: set[int] = set()
         self._pipe: int | None = None
-        self._pid: int | None = None
-
-    def add(self, group: int) -> None:
-        """From now on `group` is killed when this process ends."""
-        self._groups.add(group)
-        if self._pipe is None or not self._told(_ADD, [group]):
-            self._start()
-
-    def remove(self, group: int) -> None:
-        """The group has ended; its number may be given to somebody else from now on."""
-        self._groups.discard(group)
-        if self._pipe is not None:
-            self._told(_REMOVE, [group])
-
-    def close(self) -> None:
-        """Let the watcher go; it kills what was not removed first."""
-        self._drop()
-        self._groups.clear()
+        self._watcher: int | None = None
 
     def start(self) -> None:
-        """Have the watcher running before the first child is, so that adding it is one small write."""
+        """Have the watcher running, so that adding a child is one small write."""
         if self._pipe is None:
-            self._start()
+            self._restart()
 
-    def _start(self) -> None:
+    def add(self, session: int) -> None:
+        """From now on `session` is killed when this process ends."""
+        self._sessions.add(session)
+        if self._pipe is None or not self._tell(_ADD, [session]):
+            self._restart()
+
+    def remove(self, session: int) -> None:
+        """The child has ended: the watcher kills what is left of its session, and forgets it."""
+        self._sessions.discard(session)
+        if self._pipe is not None:
+            self._tell(_REMOVE, [session])
+
+    def close(self) -> None:
+        """Let the watcher go; it kills what was not removed."""
+        self._drop()
+        self._sessions.clear()
+
+    def _restart(self) -> None:
         self._drop()
         read_end, write_end = os.pipe()
+        os.set_blocking(write_end, False)
         try:
-            self._pid = _spawn_watcher(read_end)
+            self._watcher = _spawn_watcher(read_end)
         except BaseException:
             os.close(write_end)
             raise
         finally:
             os.close(read_end)
         self._pipe = write_end
-        self._told(_ADD, sorted(self._groups))
+        self._tell(_ADD, sorted(self._sessions))
 
-    def _told(self, verb: bytes, groups: Iterable[int]) -> bool:
+    def _tell(self, verb: bytes, sessions: Iterable[int]) -> bool:
         assert self._pipe is not None
-        lines = b"".join(b"%b%d\n" % (verb, group) for group in groups)
+        lines = b"".join(b"%b%d\n" % (verb, session) for session in sessions)
         try:
             os.write(self._pipe, lines)
         except BrokenPipeError:
+            return False
+        except BlockingIOError:
+            # It does not read: somebody has stopped it. Were it to go on later, it would find its pipe
+            # closed and kill sessions that are alive.
+            if self._watcher is not None:
+                os.kill(self._watcher, signal.SIGKILL)
             return False
         return True
 
@@ -75,9 +88,9 @@ class Reaper:
         if self._pipe is not None:
             os.close(self._pipe)
             self._pipe = None
-        if self._pid is not None:
-            _reap(self._pid)
-            self._pid = None
+        if self._watcher is not None:
+            _reap(self._watcher)
+            self._watcher = None
 
 
 def signal_group(group: int, number: int) -> bool:
@@ -87,45 +100,69 @@ def signal_group(group: int, number: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        # Some member may not be signalled by us (it changed its user); the others were.
+        # Nobody in it may be signalled by us any more: they run as another user. They are still there.
         return True
     return True
 
 
-def _reap(pid: int) -> None:
-    deadline = time.monotonic() + REAP_SECONDS
-    while os.waitpid(pid, os.WNOHANG) == (0, 0) and time.monotonic() < deadline:
-        time.sleep(0.002)
-
-
 def _spawn_watcher(read_end: int) -> int:
-    program = [sys.executable, "-I", "-S", str(Path(__file__).resolve())]
     return os.posix_spawn(
         sys.executable,
-        program,
+        [sys.executable, "-I", "-S", str(Path(__file__).resolve())],
         os.environ,
         file_actions=[
-            (os.POSIX_SPAWN_DUP2, read_end, 0),
-            (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_DUP2, read_end, _STDIN),
+            (os.POSIX_SPAWN_OPEN, _STDOUT, os.devnull, os.O_WRONLY, 0),
+            (os.POSIX_SPAWN_OPEN, _STDERR, os.devnull, os.O_WRONLY, 0),
         ],
-        # Its own group, and nothing it could be asked to stop by: Ctrl-C in our terminal is not for it.
+        # Its own group, and deaf: a Ctrl-C or a TERM that is meant for us must not end it before us.
         setpgroup=0,
-        setsigmask=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP],
+        setsigmask=_SWALLOWED,
     )
 
 
+def _reap(watcher: int) -> None:
+    deadline = time.monotonic() + REAP_SECONDS
+    while os.waitpid(watcher, os.WNOHANG) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.002)
+
+
 def _watch() -> None:
-    os.chdir("/")
-    groups: set[int] = set()
-    for line in sys.stdin.buffer:
-        group = int(line[1:])
-        if line[:1] == _ADD:
-            groups.add(group)
-        else:
-            groups.discard(group)
-    for group in groups:
-        signal_group(group, signal.SIGKILL)
+    """The watcher's life."""
+    os.chdir("/")  # hold no directory of somebody's
+    sessions: set[int] = set()
+    unread = b""
+    while data := os.read(_STDIN, 65536):
+        *lines, unread = (unread + data).split(b"\n")
+        ended: set[int] = set()
+        for line in lines:
+            joined, left = (sessions, ended) if line[:1] == _ADD else (ended, sessions)
+            joined.add(int(line[1:]))
+            left.discard(int(line[1:]))
+        _kill_sessions(ended)
+    _kill_sessions(sessions)
+
+
+def _kill_sessions(sessions: set[int]) -> None:
+    for session in sessions:
+        signal_group(session, signal.SIGKILL)
+    if not sessions or sys.platform != "linux":
+        return
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit() and _session_of(entry.name) in sessions:
+            try:
+                os.kill(int(entry.name), signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                continue
+
+
+def _session_of(pid: str) -> int | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    # pid (name) state parent group session ...; the name may hold anything, also brackets and blanks.
+    return int(stat[stat.rindex(b")") :].split()[4])
 
 
 if __name__ == "__main__":
