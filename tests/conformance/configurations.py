@@ -1,0 +1,128 @@
+"""The table of everything that is run: suite × wire × where the fixture stands and what it speaks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LEGACY_WIRE = "2025-11-25"
+MODERN_WIRE = "2026-07-28"
+
+TASK_SCENARIOS = (
+    "tasks-lifecycle",
+    "tasks-capability-negotiation",
+    "tasks-wire-fields",
+    "tasks-request-state-removal",
+    "tasks-mrtr-input",
+    "tasks-request-headers",
+    "tasks-dispatch-and-envelope",
+    "tasks-required-task-error",
+    "tasks-mrtr-composition",
+)
+
+CLIENT_SCENARIOS = {
+    LEGACY_WIRE: (
+        "initialize",
+        "tools_call",
+        "elicitation-sep1034-client-defaults",
+        "sse-retry",
+        "json-schema-2020-12-preservation",
+    ),
+    MODERN_WIRE: (
+        "tools_call",
+        "request-metadata",
+        "sep-2322-client-request-state",
+        "http-standard-headers",
+        "http-custom-headers",
+        "http-invalid-tool-headers",
+        "json-schema-ref-no-deref",
+        "json-schema-2020-12-preservation",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One direct run that others are measured against."""
+
+    suite: str
+    wire: str
+    kind: str = "server"
+
+    @property
+    def name(self) -> str:
+        return "-".join(("direct", self.kind, self.suite, self.wire))
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRun:
+    """The suite as client, the gateway, the fixture as server."""
+
+    reference: Reference
+    transport: str
+    era: str
+
+    @property
+    def name(self) -> str:
+        kind = () if self.reference.kind == "server" else (self.reference.kind,)
+        return "-".join((self.reference.suite, self.reference.wire, *kind, self.transport, self.era))
+
+    @property
+    def crosses_eras(self) -> bool:
+        return self.era not in ("dual", era_of(self.reference.wire))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRun:
+    """Our driver as client, the gateway, the suite as server."""
+
+    reference: Reference
+    client_era: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.reference.suite}-{self.reference.wire}-client-{self.client_era}"
+
+    @property
+    def crosses_eras(self) -> bool:
+        return self.client_era != era_of(self.reference.wire)
+
+
+Configuration = ServerRun | ClientRun
+
+
+def era_of(wire: str) -> str:
+    return "modern" if wire == MODERN_WIRE else "legacy"
+
+
+STABLE = Reference("stable", LEGACY_WIRE)
+LEGACY = Reference("alpha", LEGACY_WIRE)
+MODERN = Reference("alpha", MODERN_WIRE)
+TASKS = Reference("alpha", MODERN_WIRE, "tasks")
+LEGACY_CLIENT = Reference("alpha", LEGACY_WIRE, "client")
+MODERN_CLIENT = Reference("alpha", MODERN_WIRE, "client")
+
+# Slow ones first: a child process per legacy client takes longest, and the rest fits in beside it.
+CONFIGURATIONS: tuple[Configuration, ...] = (
+    ServerRun(LEGACY, "stdio", "legacy"),
+    ServerRun(LEGACY, "stdio", "modern"),
+    ServerRun(STABLE, "stdio", "legacy"),
+    ServerRun(STABLE, "stdio", "modern"),
+    ServerRun(TASKS, "http", "modern"),
+    ServerRun(TASKS, "stdio", "modern"),
+    ServerRun(LEGACY, "http", "dual"),
+    ServerRun(LEGACY, "http", "legacy"),
+    ServerRun(LEGACY, "sse", "legacy"),
+    ServerRun(LEGACY, "http", "modern"),
+    ServerRun(STABLE, "http", "dual"),
+    ServerRun(STABLE, "http", "modern"),
+    ServerRun(MODERN, "http", "dual"),
+    ServerRun(MODERN, "http", "modern"),
+    ServerRun(MODERN, "stdio", "modern"),
+    ServerRun(MODERN, "http", "legacy"),
+    ServerRun(MODERN, "stdio", "legacy"),
+    ServerRun(MODERN, "sse", "legacy"),
+    ClientRun(LEGACY_CLIENT, "legacy"),
+    ClientRun(MODERN_CLIENT, "modern"),
+    ClientRun(LEGACY_CLIENT, "modern"),
+    ClientRun(MODERN_CLIENT, "legacy"),
+)

@@ -1,0 +1,118 @@
+"""Starts the fixture and the gateway as real processes, and leaves none behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from tests.conformance.setup import ROOT
+
+FIXTURE = ROOT / "tests/conformance/fixture_server.py"
+SERVER_ID = "fixture"
+_START_SECONDS = 30.0
+_STOP_SECONDS = 5.0
+
+
+class StartFailed(Exception):
+    """A process did not become ready; the message carries what it said."""
+
+
+def fixture_command(transport: str, era: str, *, tasks: bool) -> list[str]:
+    command = [sys.executable, str(FIXTURE), "--transport", transport, "--era", era]
+    return [*command, "--tasks"] if tasks else command
+
+
+@contextmanager
+def running_fixture(transport: str, era: str, log: Path, *, tasks: bool = False) -> Iterator[str]:
+    """Run the fixture behind HTTP or SSE; the value is its URL."""
+    command = fixture_command(transport, era, tasks=tasks)
+    with log.open("w") as errors, _running(command, stdout=subprocess.PIPE, stderr=errors) as process:
+        assert process.stdout is not None
+        yield _first_line(process.stdout, command, log)
+
+
+@contextmanager
+def running_gateway(server: dict[str, Any], directory: Path) -> Iterator[str]:
+    """Run `mooring serve` in front of one server; the value is the URL of that server's endpoint."""
+    port = _free_port()
+    config = directory / "mooring.yaml"
+    log = directory / "gateway.log"
+    settings = {
+        "mooring": 1,
+        "listen": f"127.0.0.1:{port}",
+        "storage": {"root": str(directory / "data")},
+        "servers": [{"id": SERVER_ID, **server}],
+    }
+    config.write_text(json.dumps(settings, indent=2))  # JSON is YAML
+    command = [str(gateway_program()), "serve", "--config", str(config)]
+    with log.open("w") as output, _running(command, stdout=output, stderr=output) as process:
+        _wait_until_listening(port, process, log)
+        yield f"http://127.0.0.1:{port}/mcp/{SERVER_ID}"
+
+
+def gateway_program() -> Path:
+    return Path(sys.executable).parent / "mooring"
+
+
+@contextmanager
+def _running(command: list[str], **streams: Any) -> Iterator[subprocess.Popen[str]]:
+    # A session of its own: whatever the process starts is stopped with it.
+    process = subprocess.Popen(command, cwd=ROOT, start_new_session=True, text=True, **streams)
+    try:
+        yield process
+    finally:
+        _stop(process)
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            continue
+    process.wait(_STOP_SECONDS)
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def _first_line(stream: IO[str], command: list[str], log: Path) -> str:
+    with selectors.DefaultSelector() as selector:
+        selector.register(stream, selectors.EVENT_READ)
+        if selector.select(_START_SECONDS) and (line := stream.readline().strip()):
+            return line
+    raise StartFailed(f"`{' '.join(command)}` did not start:\n{_tail(log)}")
+
+
+def _wait_until_listening(port: int, process: subprocess.Popen[str], log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise StartFailed(f"the gateway did not start:\n{_tail(log)}")
+
+
+def _tail(log: Path) -> str:
+    return log.read_text(errors="replace")[-2000:]
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]

@@ -1,0 +1,105 @@
+"""Runs one configuration of the official suite and reads what it wrote."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.configurations import (
+    CLIENT_SCENARIOS,
+    TASK_SCENARIOS,
+    ClientRun,
+    Reference,
+    ServerRun,
+    era_of,
+)
+from tests.conformance.coverage import Run, read_run
+from tests.conformance.processes import fixture_command, running_fixture, running_gateway
+from tests.conformance.setup import NODE, ROOT, suite_entry
+
+_PACKAGES = {"stable": "conformance-stable", "alpha": "conformance-alpha"}
+_DRIVER = ROOT / "tests/conformance/client_driver.py"
+_SUITE_SECONDS = 300
+_CLIENT_MILLISECONDS = 60_000
+# Task scenarios mostly wait for tasks; they do not disturb each other.
+_TASK_SCENARIOS_AT_ONCE = 3
+
+
+def run_directly(reference: Reference, folder: Path) -> Run:
+    """The reference: the suite and the fixture (or our driver) with nothing between them."""
+    folder.mkdir(parents=True)
+    if reference.kind == "client":
+        return _run_client_scenarios(reference, folder, era_of(reference.wire), through_gateway=False)
+    tasks = reference.kind == "tasks"
+    with running_fixture("http", "dual", folder / "fixture.log", tasks=tasks) as url:
+        return run_server_suite(reference, url, folder)
+
+
+def run_through_gateway(configuration: ServerRun | ClientRun, folder: Path) -> Run:
+    folder.mkdir(parents=True)
+    if isinstance(configuration, ClientRun):
+        era = configuration.client_era
+        return _run_client_scenarios(configuration.reference, folder, era, through_gateway=True)
+    with ExitStack() as stack:
+        server = _gateway_server(configuration, folder, stack)
+        url = stack.enter_context(running_gateway(server, folder))
+        return run_server_suite(configuration.reference, url, folder)
+
+
+def _gateway_server(configuration: ServerRun, folder: Path, stack: ExitStack) -> dict[str, Any]:
+    tasks = configuration.reference.kind == "tasks"
+    if configuration.transport == "stdio":
+        command = fixture_command("stdio", configuration.era, tasks=tasks)
+        return {"workload": {"run": command, "transport": "stdio"}}
+    fixture = running_fixture(configuration.transport, configuration.era, folder / "fixture.log", tasks=tasks)
+    return {"upstream": {"url": stack.enter_context(fixture), "transport": "auto", "era": "auto"}}
+
+
+def run_server_suite(reference: Reference, url: str, folder: Path) -> Run:
+    results = folder / "results"
+    arguments = ["server", "--url", url, "-o", str(results)]
+    if reference.kind == "tasks":
+        each = [
+            [*arguments, "--scenario", name, "--spec-version", reference.wire, "--force"]
+            for name in TASK_SCENARIOS
+        ]
+        with ThreadPoolExecutor(_TASK_SCENARIOS_AT_ONCE) as pool:
+            list(pool.map(lambda command: _run_suite(reference, command, folder), each))
+    elif reference.suite == "stable":
+        _run_suite(reference, [*arguments, "--suite", "all"], folder)
+    else:
+        _run_suite(reference, [*arguments, "--suite", "all", "--spec-version", reference.wire], folder)
+    return read_run(results, prefix="server-")
+
+
+def _run_client_scenarios(
+    reference: Reference, folder: Path, client_era: str, *, through_gateway: bool
+) -> Run:
+    results = folder / "results"
+    driver = [sys.executable, str(_DRIVER), "--era", client_era]
+    if through_gateway:
+        driver += ["--through", str(folder)]
+    for scenario in CLIENT_SCENARIOS[reference.wire]:
+        arguments = ["client", "--command", " ".join(driver), "--scenario", scenario]
+        arguments += ["--spec-version", reference.wire, "--timeout", str(_CLIENT_MILLISECONDS)]
+        _run_suite(reference, [*arguments, "-o", str(results)], folder)
+    return read_run(results)
+
+
+def _run_suite(reference: Reference, arguments: Iterable[str], folder: Path) -> None:
+    """Run the suite to its end. Its exit code says less than its results: those are read instead."""
+    entry = suite_entry(_PACKAGES[reference.suite])
+    with (folder / "suite.log").open("a") as log:
+        subprocess.run(
+            [str(NODE), str(entry), *arguments],
+            cwd=ROOT,
+            stdout=log,
+            stderr=log,
+            timeout=_SUITE_SECONDS,
+            check=False,
+        )
