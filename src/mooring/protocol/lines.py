@@ -101,9 +101,10 @@ class LineReader:
         if len(partial) + end - start <= self._max_bytes:
             partial += memoryview(data)[start:end]
             return
-        missing = max(0, NOISE_HEAD_BYTES - len(partial))
-        head = bytes(partial[:NOISE_HEAD_BYTES]) + data[start : min(end, start + missing)]
-        lines.append(Noise(head, TOO_LONG))
+        # Never more than the limit itself, so that the head is the same however the line was cut.
+        kept = min(NOISE_HEAD_BYTES, self._max_bytes)
+        head = bytes(partial[:kept])
+        lines.append(Noise(head + data[start : start + kept - len(head)], TOO_LONG))
         self._partial = bytearray()
         self._skipping = True
 
