@@ -1,0 +1,285 @@
+"""The HTTP client: a pool of kept-alive connections to one origin."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl as tls
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from types import TracebackType
+from typing import Self, TypeAlias
+from urllib.parse import urlsplit
+
+from mooring.transports.http_errors import ConnectFailed, PoolBusy
+from mooring.transports.http_limits import ClientLimits
+from mooring.transports.http_response import Response
+from mooring.transports.http_sweep import NEVER, Sweep
+from mooring.transports.http_upstream import UpstreamConnection
+
+__all__ = ["ClientLimits", "ClientPool", "Origin", "Response", "shared_tls_context"]
+
+_JOIN_BELOW_BYTES = 65_536
+_BODILESS = frozenset((b"GET", b"HEAD", b"DELETE", b"OPTIONS"))
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+# Gets a connection, or None for the right to open one.
+Waiter: TypeAlias = asyncio.Future[UpstreamConnection | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where requests go: scheme, host and port, or a Unix socket that speaks for that host."""
+
+    scheme: str
+    host: str
+    port: int
+    unix_path: str | None = None
+
+    @staticmethod
+    def of(url: str) -> Origin:
+        """The origin of an http or https URL."""
+        parts = urlsplit(url)
+        if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+            raise ValueError(f"`{url}` is not an http or https URL")
+        return Origin(parts.scheme, parts.hostname, parts.port or _DEFAULT_PORTS[parts.scheme])
+
+    @property
+    def authority(self) -> str:
+        """The value of the Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+@lru_cache(maxsize=1)
+def shared_tls_context() -> tls.SSLContext:
+    """One per process, at the first https connection: loading the certificates takes about 30 ms and 1 MB."""
+    context = tls.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+class ClientPool:
+    """Connections to one origin, each carrying one request at a time.
+
+    A request is never sent twice: whether it may be repeated is for the caller to decide, from the error.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        limits: ClientLimits | None = None,
+        tls_context: Callable[[], tls.SSLContext] = shared_tls_context,
+    ) -> None:
+        self.origin = origin
+        self.limits = limits or ClientLimits()
+        self.sweep = Sweep()
+        self._tls_context = tls_context
+        self._host_line = b"host: %b\r\n" % origin.authority.encode()
+        self._idle: list[UpstreamConnection] = []
+        self._connections: set[UpstreamConnection] = set()
+        self._open = 0  # including those still connecting
+        self._line = _Line(self.sweep, self.limits.wait_seconds)
+        self._waiting = self._line.waiting
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def open_count(self) -> int:
+        """Connections that are open or being opened."""
+        return self._open
+
+    @property
+    def idle_count(self) -> int:
+        return len(self._idle)
+
+    async def request(self, method: bytes, target: bytes, headers: bytes, body: bytes) -> Response:
+        """Send a request; returns when the response is complete, or when its head is and the body arrives.
+
+        `headers` is an encoded block of `name: value\\r\\n` lines; host and content-length are added here.
+        Neither it nor `target` may hold anything that a stranger chose unchecked.
+
+        Cancelling closes the connection, which is how a stateless server learns that nobody waits any more.
+        """
+        idle = self._idle
+        connection = idle.pop() if idle else await self._acquire()
+        while connection.dead:  # lost between being handed over and being used
+            connection = await self._acquire()
+        loop = self._loop
+        assert loop is not None
+        length = len(body)
+        if length or method not in _BODILESS:
+            head = b"%b %b HTTP/1.1\r\n%b%bcontent-length: %d\r\n\r\n" % (
+                method,
+                target,
+                self._host_line,
+                headers,
+                length,
+            )
+            if length < _JOIN_BELOW_BYTES:
+                head += body
+                body = b""
+        else:
+            head = b"%b %b HTTP/1.1\r\n%b%b\r\n" % (method, target, self._host_line, headers)
+        waiter: asyncio.Future[Response] = loop.create_future()
+        response = connection.send(head, body, waiter, is_head_request=method == b"HEAD")
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            response.abort()
+            raise
+
+    def close(self) -> None:
+        """Drop every connection; requests in progress and in line fail."""
+        self._closed = True
+        for connection in tuple(self._connections):
+            connection.close()
+        while self._waiting:
+            _, waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_exception(ConnectFailed("the connection pool was closed"))
+
+    async def _acquire(self) -> UpstreamConnection:
+        if self._closed:
+            raise ConnectFailed("the connection pool was closed")
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        if self._idle:
+            return self._idle.pop()
+        if self._open < self.limits.max_connections:
+            self._open += 1
+            return await self._connect()
+        connection = await self._wait_in_line()
+        return connection if connection is not None else await self._connect()
+
+    async def _wait_in_line(self) -> UpstreamConnection | None:
+        """A free connection, or None for the right to open one in place of one that was lost."""
+        if len(self._waiting) >= self.limits.max_waiting:
+            raise PoolBusy(f"too many requests are waiting for `{self.origin.authority}`; try again later")
+        waiter: Waiter = asyncio.get_running_loop().create_future()
+        self._line.join(waiter)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self._pass_on(waiter.result())
+            self._line.leave(waiter)
+            raise
+
+    def _pass_on(self, connection: UpstreamConnection | None) -> None:
+        """Give a connection (or the right to open one) to the next in line, or keep it."""
+        waiting = self._waiting
+        while waiting:
+            _, waiter = waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(connection)
+                return
+        if connection is None:
+            self._open -= 1
+        else:
+            self._idle.append(connection)
+
+    async def _connect(self) -> UpstreamConnection:
+        """Open a connection; the caller has already counted it."""
+        loop = asyncio.get_running_loop()
+        origin, seconds = self.origin, self.limits.connect_seconds
+        try:
+            # One timer per connection, not per request.
+            async with asyncio.timeout(seconds):
+                if origin.unix_path is not None:
+                    _, connection = await loop.create_unix_connection(self._connection, origin.unix_path)
+                else:
+                    context = self._tls_context() if origin.scheme == "https" else None
+                    _, connection = await loop.create_connection(
+                        self._connection, origin.host, origin.port, ssl=context
+                    )
+        except TimeoutError as error:
+            self._pass_on(None)
+            raise ConnectFailed(
+                f"no connection to `{origin.authority}` within {seconds:g} seconds"
+            ) from error
+        except OSError as error:
+            self._pass_on(None)
+            raise ConnectFailed(f"cannot connect to `{origin.authority}`: {_reason(error)}") from error
+        except BaseException:
+            self._pass_on(None)
+            raise
+        self._connections.add(connection)
+        if self._closed:
+            connection.close()
+            raise ConnectFailed("the connection pool was closed")
+        return connection
+
+    def _connection(self) -> UpstreamConnection:
+        return UpstreamConnection(self)
+
+    # The connections' side.
+
+    def released(self, connection: UpstreamConnection) -> None:
+        if self._waiting:
+            self._pass_on(connection)
+        else:
+            self._idle.append(connection)
+
+    def lost(self, connection: UpstreamConnection) -> None:
+        if connection in self._connections:  # otherwise it was lost while connecting, which is counted there
+            self._connections.discard(connection)
+            if connection in self._idle:
+                self._idle.remove(connection)
+            self._pass_on(None)
+
+
+class _Line:
+    """The requests that wait for a connection, oldest first; each only for so long."""
+
+    def __init__(self, sweep: Sweep, seconds: float) -> None:
+        self.deadline = NEVER
+        self.waiting: deque[tuple[float, Waiter]] = deque()
+        self._sweep = sweep
+        self._seconds = seconds
+
+    def join(self, waiter: Waiter) -> None:
+        deadline = self._sweep.clock + self._seconds
+        self.waiting.append((deadline, waiter))
+        self.deadline = min(self.deadline, deadline)
+        self._sweep.add(self)
+
+    def leave(self, waiter: Waiter) -> None:
+        for entry in self.waiting:
+            if entry[1] is waiter:
+                self.waiting.remove(entry)
+                return
+
+    def deadline_passed(self) -> None:
+        waiting = self.waiting
+        while waiting and waiting[0][0] <= self.deadline:
+            _, waiter = waiting.popleft()
+            if not waiter.done():
+                waiter.set_exception(PoolBusy(f"no free connection within {self._seconds:g} seconds"))
+        if waiting:
+            self.deadline = waiting[0][0]
+        else:
+            self.deadline = NEVER
+            self._sweep.discard(self)
+
+
+def _reason(error: OSError) -> str:
+    """Short and without addresses that a stranger need not know."""
+    if isinstance(error, tls.SSLCertVerificationError):
+        return f"its certificate is not valid ({error.verify_message})"
+    if isinstance(error, tls.SSLError):
+        return "the TLS handshake failed"
+    if isinstance(error, socket.gaierror):
+        return "its name cannot be resolved"
+    return os.strerror(error.errno).lower() if error.errno else "connection failed"

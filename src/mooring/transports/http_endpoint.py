@@ -1,0 +1,37 @@
+"""What an application tells the listener: how the body of a request is to be received, and by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from mooring.transports.http_reply import Reply
+from mooring.transports.http_request import BodyStream, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Buffered:
+    """The handler is called once the whole body is in `request.body`; a longer one is refused with 413.
+
+    Build one per route, not one per request.
+    """
+
+    handler: Callable[[Request, Reply], None]
+    max_body_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    """The handler is called at the end of the headers and reads the body itself."""
+
+    handler: Callable[[Request, Reply, BodyStream], None]
+
+
+Endpoint: TypeAlias = Buffered | Streaming
+
+
+class App(Protocol):
+    def accept(self, request: Request) -> Endpoint:
+        """Choose the endpoint at the end of the headers; synchronous, and called before any body byte."""
+        ...

@@ -1,0 +1,297 @@
+"""Bytes of one connection in, requests out: the parser's callbacks, without any I/O.
+
+A request arrives in `arrived` when its handler can be called: at the end of its body if the endpoint wants it
+buffered, at the end of its headers if it is streamed. The first thing that is wrong ends up in `refusal`, and
+nothing is read after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import httptools
+
+from mooring.transports import http_rules as rules
+from mooring.transports.http_endpoint import Buffered, Endpoint
+from mooring.transports.http_limits import ListenerLimits
+from mooring.transports.http_request import BodySource, BodyStream, Request
+from mooring.transports.http_rules import Refusal
+
+_FAIR_CHUNK_BYTES = 16  # size line and line breaks of one chunk, generously
+_SMALL_PART_BYTES = 4_096  # parts below this are merged, or tiny chunks would cost 20 times their size
+
+# Request, endpoint, body if streamed, whether the connection may be kept, whether it speaks HTTP/1.0,
+# and whether the client offered to upgrade. A plain tuple: one is made per request.
+Arrival: TypeAlias = tuple[Request, Endpoint, BodyStream | None, bool, bool, bool]
+
+
+class RequestReader:
+    """Parses the requests of one connection one after the other."""
+
+    __slots__ = (
+        "_accept",
+        "_body_follows",
+        "_chunks",
+        "_endpoint",
+        "_fed",
+        "_headers",
+        "_host",
+        "_keep_alive",
+        "_length",
+        "_limits",
+        "_max_body",
+        "_parser",
+        "_parts",
+        "_peer",
+        "_peer_uid",
+        "_request",
+        "_secure",
+        "_size",
+        "_source",
+        "_speaks_1_0",
+        "_target",
+        "_upgrade",
+        "arrived",
+        "continue_due",
+        "in_body",
+        "refusal",
+        "stream",
+        "unread",
+    )
+
+    def __init__(
+        self,
+        accept: Callable[[Request], Endpoint],
+        limits: ListenerLimits,
+        source: BodySource,
+        *,
+        peer: str,
+        peer_uid: int | None,
+        secure: bool,
+    ) -> None:
+        self._accept = accept
+        self._limits = limits
+        self._source = source
+        self._peer = peer
+        self._peer_uid = peer_uid
+        self._secure = secure
+        self._host: bytes | None = None
+        self.arrived: list[Arrival] = []
+        self.refusal: Refusal | None = None
+        self.unread = b""
+        """Bytes behind an offered upgrade: they belong to whatever protocol follows."""
+        self.stream: BodyStream | None = None
+        """The streamed body that is still arriving."""
+        self.in_body = False
+        self.continue_due = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._parser = httptools.HttpRequestParser(self)
+        self._target = b""
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._fed = 0
+        self._parts: list[bytes | bytearray] = []
+        self._size = 0
+        self._chunks = 0
+        self._length = 0
+        self._max_body = 0
+        self._keep_alive = True
+        self._speaks_1_0 = False
+        self._upgrade = False
+        self._body_follows = False
+        self._request: Request
+        self._endpoint: Endpoint
+
+    @property
+    def begun(self) -> bool:
+        """Whether some bytes of the next request's head have been read."""
+        return self._fed > 0 and not self.in_body
+
+    def feed(self, data: bytes) -> None:
+        """Parse; look at `arrived`, `refusal` and `unread` afterwards."""
+        self._fed += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._continue_after_offer(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            if self.refusal is None:
+                self.refusal = Refusal(400, f"malformed request: {error}")
+        if self._fed and self.refusal is None:
+            self._check_unfinished()
+
+    def _check_unfinished(self) -> None:
+        """Bounds for what is still incomplete after a read."""
+        limits = self._limits
+        if not self.in_body:
+            if len(self._target) > limits.max_target_bytes:
+                self.refusal = Refusal(414, "the request target is too long")
+            elif self._fed > limits.max_header_bytes:
+                self.refusal = Refusal(431, "request headers are too large")
+        elif self._length == rules.CHUNKED:
+            allowed = limits.max_header_bytes + limits.max_chunk_overhead_bytes
+            if self._fed - self._size > allowed + _FAIR_CHUNK_BYTES * self._chunks:
+                self.refusal = Refusal(400, "too many chunk extensions or trailers")
+
+    def _continue_after_offer(self, rest: bytes) -> None:
+        """The parser stops at a request that offers an upgrade, and skips its body if it has one.
+
+        Java's HTTP client offers h2c with ordinary requests, so the body must not be lost: a new parser takes
+        over in the middle of a message that is framed like this one.
+        """
+        if not self._body_follows:
+            self._begin()
+            self.unread = rest
+            return
+        self._body_follows = False
+        length, headers = self._length, self._headers
+        self._parser = httptools.HttpRequestParser(_BodyOnly(self))
+        framing = b"transfer-encoding: chunked" if length == rules.CHUNKED else b"content-length: %d" % length
+        self._parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n\r\n" % framing)
+        self._headers = headers
+        if rest:
+            self._fed -= len(rest)
+            self.feed(rest)
+
+    def _refuse(self, refusal: Refusal) -> Refusal:
+        # Raised through the parser to stop it, and kept here because the parser wraps what it catches.
+        self.refusal = refusal
+        return refusal
+
+    # Callbacks of the parser, in the order in which they come.
+
+    def on_url(self, part: bytes) -> None:
+        self._target += part
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.lower(), value.strip()))
+
+    def on_headers_complete(self) -> None:
+        headers = self._headers
+        self._headers = []  # trailers land in the new list, which nobody reads
+        try:
+            first = dict(headers)
+            if len(first) != len(headers):
+                first = rules.first_values(headers)
+            self._check_head(headers, first)
+            request = self._request = Request(
+                self._parser.get_method(),
+                self._target,
+                headers,
+                first,
+                self._peer,
+                self._peer_uid,
+                self._secure,
+            )
+            rules.check_target(request.method, request.target)
+            endpoint = self._endpoint = self._accept(request)
+            self.in_body = True
+            if type(endpoint) is Buffered:
+                self._max_body = endpoint.max_body_bytes
+                if self._length > self._max_body:
+                    raise Refusal(413, "the request body is too large")
+            else:
+                self._open_stream(request, endpoint)
+        except Refusal as refusal:
+            raise self._refuse(refusal) from None
+
+    def _check_head(self, headers: list[tuple[bytes, bytes]], first: dict[bytes, bytes]) -> None:
+        limits = self._limits
+        parser = self._parser
+        # Only 1.1 keeps connections without being asked; whatever else this might be is looked at closely.
+        self._keep_alive = keep_alive = parser.should_keep_alive()
+        if not keep_alive or b"connection" in first or b"proxy-connection" in first:
+            version = parser.get_http_version()
+            rules.check_version(version)
+            self._speaks_1_0 = version == "1.0"
+            self._keep_alive = keep_alive and not self._speaks_1_0
+        if len(headers) > limits.max_header_count:
+            raise Refusal(431, "too many request headers")
+        if len(self._target) > limits.max_target_bytes:
+            raise Refusal(414, "the request target is too long")
+        if self._fed > limits.max_header_bytes:
+            rules.check_sizes(self._target, headers, limits)
+        host = first.get(b"host")
+        if host is None or host != self._host:
+            rules.check_host(host, required=not self._speaks_1_0)
+            self._host = host
+        self._length = rules.body_length(first, speaks_1_0=self._speaks_1_0)
+        if b"expect" in first:
+            rules.check_expectation(first[b"expect"])
+            self.continue_due = not self._speaks_1_0
+        if b"upgrade" in first:
+            self._upgrade = parser.should_upgrade()
+            self._body_follows = self._upgrade and self._length != 0
+        if len(self.arrived) >= limits.max_pipelined:
+            raise Refusal(0, "too many requests ahead of their answers")
+
+    def _open_stream(self, request: Request, endpoint: Endpoint) -> None:
+        length = None if self._length == rules.CHUNKED else self._length
+        self.stream = BodyStream(self._source, length, self._limits.body_buffer_bytes)
+        self.arrived.append((request, endpoint, self.stream, self._keep_alive, self._speaks_1_0, False))
+
+    def on_chunk_header(self) -> None:
+        self._chunks += 1
+
+    def on_body(self, data: bytes) -> None:
+        self._size += len(data)
+        if self.stream is not None:
+            self.stream.feed(data)
+            return
+        if self._size > self._max_body:
+            raise self._refuse(Refusal(413, "the request body is too large"))
+        parts = self._parts
+        if len(data) >= _SMALL_PART_BYTES or not parts:
+            parts.append(data)
+        elif type(last := parts[-1]) is bytearray:
+            last += data
+        else:
+            parts.append(bytearray(data))
+
+    def on_message_complete(self) -> None:
+        if self._body_follows:
+            return
+        if self.stream is not None:
+            self.stream.finish()
+            self.stream = None
+        else:
+            request = self._request
+            parts = self._parts
+            if parts:
+                first = parts[0]
+                request.body = first if len(parts) == 1 and type(first) is bytes else b"".join(parts)
+                self._parts = []
+            self.arrived.append(
+                (request, self._endpoint, None, self._keep_alive, self._speaks_1_0, self._upgrade)
+            )
+        self.in_body = self.continue_due = self._upgrade = self._speaks_1_0 = False
+        self._target = b""
+        self._fed = self._size = self._chunks = 0
+        if self._headers:
+            self._headers = []
+
+
+class _BodyOnly:
+    """Callbacks for a parser that was given a made-up head: passes on what comes after it."""
+
+    def __init__(self, reader: RequestReader) -> None:
+        self._reader = reader
+        self._head_seen = False
+        self.on_body = reader.on_body
+        self.on_chunk_header = reader.on_chunk_header
+        self.on_message_complete = reader.on_message_complete
+
+    def on_url(self, part: bytes) -> None:
+        if self._head_seen:
+            self._reader.on_url(part)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head_seen:
+            self._reader.on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if self._head_seen:
+            self._reader.on_headers_complete()
+        self._head_seen = True

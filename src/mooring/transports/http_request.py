@@ -1,0 +1,145 @@
+"""What a client asked: the request, and its body when that is streamed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Protocol, Self
+
+from mooring.transports.http_errors import BodyInterrupted
+
+
+class Request:
+    """One parsed request. Header names are lower case and keep their order; nothing is percent-decoded."""
+
+    __slots__ = (
+        "_first",
+        "body",
+        "headers",
+        "method",
+        "path",
+        "peer",
+        "peer_uid",
+        "query",
+        "secure",
+        "target",
+    )
+
+    method: bytes
+    target: bytes
+    path: bytes
+    query: bytes
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+    peer: str
+    peer_uid: int | None
+    secure: bool
+    _first: dict[bytes, bytes]
+
+    def __init__(  # noqa: PLR0917  keywords would cost a tenth of a microsecond per request
+        self,
+        method: bytes,
+        target: bytes,
+        headers: list[tuple[bytes, bytes]],
+        first: dict[bytes, bytes],
+        peer: str,
+        peer_uid: int | None,
+        secure: bool,
+    ) -> None:
+        self.method = method
+        self.target = target
+        self.path, _, self.query = target.partition(b"?")
+        self.headers = headers
+        self._first = first
+        self.body = b""
+        self.peer = peer
+        self.peer_uid = peer_uid
+        self.secure = secure
+
+    def header(self, name: bytes) -> bytes | None:
+        """The first value of a header; `name` is in lower case."""
+        return self._first.get(name)
+
+    def header_values(self, name: bytes) -> list[bytes]:
+        return [value for key, value in self.headers if key == name]
+
+
+class BodySource(Protocol):
+    """The connection, as a streamed body sees it."""
+
+    def body_wanted(self) -> None:
+        """Somebody reads: send a due `100 Continue`, and resume reading if it was paused."""
+        ...
+
+    def body_full(self) -> None:
+        """More than the buffer holds is waiting: pause reading."""
+        ...
+
+
+class BodyStream(AsyncIterator[bytes]):
+    """The body of a streamed request, chunk by chunk as it arrives.
+
+    `length` is the announced Content-Length, or None for a chunked body. Iteration raises
+    `BodyInterrupted` when the client goes away, stalls or breaks the framing. One reader at a time.
+    """
+
+    __slots__ = ("_buffered", "_chunks", "_failure", "_finished", "_source", "_waiter", "length", "limit")
+
+    def __init__(self, source: BodySource, length: int | None, limit: int) -> None:
+        self.length = length
+        self.limit = limit
+        self._source = source
+        self._chunks: deque[bytes] = deque()
+        self._buffered = 0
+        self._finished = False
+        self._failure: str | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._chunks:
+            if self._failure is not None:
+                raise BodyInterrupted(self._failure)
+            if self._finished:
+                raise StopAsyncIteration
+            self._source.body_wanted()
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        chunk = self._chunks.popleft()
+        self._buffered -= len(chunk)
+        if self._buffered <= self.limit // 2:
+            self._source.body_wanted()
+        return chunk
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last byte has arrived (it may not have been read yet)."""
+        return self._finished
+
+    # The connection's side.
+
+    def feed(self, chunk: bytes) -> None:
+        self._chunks.append(chunk)
+        self._buffered += len(chunk)
+        if self._buffered > self.limit:
+            self._source.body_full()
+        self._wake()
+
+    def finish(self) -> None:
+        self._finished = True
+        self._wake()
+
+    def fail(self, message: str) -> None:
+        if not self._finished:
+            self._failure = message
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

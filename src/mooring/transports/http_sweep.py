@@ -1,0 +1,63 @@
+"""One timer that checks the deadlines of many connections.
+
+A timer per request costs more than the request's own parsing. Here a connection only stores a number
+(`deadline`), and a sweep over all of them runs a few times per second while there are any.
+
+The clock is coarse and forgiving: it is read once per sweep and never advances by more than two ticks at a
+time, so a stall of our own process does not count against its peers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+SWEEP_SECONDS = 0.25
+NEVER = float("inf")
+
+
+class Swept(Protocol):
+    """Something with a deadline on the sweep's clock."""
+
+    deadline: float
+
+    def deadline_passed(self) -> None:
+        """Act, and set a later `deadline` (or leave the sweep)."""
+        ...
+
+
+class Sweep:
+    """The clock and the set of connections it watches; runs only while the set is not empty."""
+
+    __slots__ = ("_elapsed", "_loop", "_read_at", "_timer", "clock", "members")
+
+    def __init__(self) -> None:
+        self.members: set[Swept] = set()
+        self.clock = SWEEP_SECONDS
+        self._elapsed = 0.0
+        self._read_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def add(self, member: Swept) -> None:
+        self.members.add(member)
+        if self._timer is None:
+            loop = self._loop = asyncio.get_running_loop()
+            self._read_at = loop.time()
+            self._timer = loop.call_later(SWEEP_SECONDS, self._tick)
+
+    def discard(self, member: Swept) -> None:
+        self.members.discard(member)
+
+    def _tick(self) -> None:
+        loop = self._loop
+        assert loop is not None
+        now = loop.time()
+        self._elapsed = elapsed = self._elapsed + min(now - self._read_at, 2 * SWEEP_SECONDS)
+        self._read_at = now
+        # The clock names the end of the coming tick: a deadline counted from it is never early.
+        self.clock = elapsed + SWEEP_SECONDS
+        self._timer = loop.call_later(SWEEP_SECONDS, self._tick) if self.members else None
+        # Collect first: an expired connection leaves the set while we look at it.
+        for member in [member for member in self.members if member.deadline <= elapsed]:
+            member.deadline_passed()
