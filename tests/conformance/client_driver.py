@@ -51,15 +51,15 @@ async def play(url: str, era: str, scenario: str) -> None:
         url,
         mode="legacy" if era == "legacy" else "auto",
         client_info=types.Implementation(name="conformance-driver", version="1.0.0"),
-        elicitation_callback=_accept_defaults,
-        sampling_callback=_say_something,
-        list_roots_callback=_list_one_root,
+        elicitation_callback=accept_defaults,
+        sampling_callback=say_something,
+        list_roots_callback=list_one_root,
         cache=None,
     ) as client:
         await _SCENARIOS.get(scenario, _call_every_tool)(client)
 
 
-async def _accept_defaults(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
+async def accept_defaults(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
     properties = params.requested_schema["properties"] if params.mode == "form" else {}
     content = {key: schema.get("default", _sample(schema)) for key, schema in properties.items()}
     return types.ElicitResult(action="accept", content=content)
@@ -69,12 +69,12 @@ def _sample(schema: dict[str, Any]) -> Any:
     return {"boolean": True, "integer": 1, "number": 1.5}.get(schema.get("type", "string"), "something")
 
 
-async def _say_something(context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+async def say_something(context: Any, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
     content = types.TextContent(type="text", text="something")
     return types.CreateMessageResult(role="assistant", content=content, model="none", stop_reason="endTurn")
 
 
-async def _list_one_root(context: Any) -> types.ListRootsResult:
+async def list_one_root(context: Any) -> types.ListRootsResult:
     return types.ListRootsResult(roots=[types.Root.model_validate({"uri": "file:///root", "name": "root"})])
 
 

@@ -60,11 +60,14 @@ class ServerRun:
     reference: Reference
     transport: str
     era: str
+    # Who shares a child process; None leaves it to the gateway's default.
+    share: str | None = None
 
     @property
     def name(self) -> str:
         kind = () if self.reference.kind == "server" else (self.reference.kind,)
-        return "-".join((self.reference.suite, self.reference.wire, *kind, self.transport, self.era))
+        shared = (self.share,) if self.share else ()
+        return "-".join((self.reference.suite, self.reference.wire, *kind, self.transport, self.era, *shared))
 
     @property
     def crosses_eras(self) -> bool:
@@ -105,8 +108,8 @@ MODERN_CLIENT = Reference("alpha", MODERN_WIRE, "client")
 CONFIGURATIONS: tuple[Configuration, ...] = (
     ServerRun(LEGACY, "stdio", "legacy"),
     ServerRun(LEGACY, "stdio", "modern"),
-    ServerRun(STABLE, "stdio", "legacy"),
-    ServerRun(STABLE, "stdio", "modern"),
+    ServerRun(STABLE, "stdio", "legacy", share="global"),
+    ServerRun(STABLE, "stdio", "modern", share="global"),
     ServerRun(TASKS, "http", "modern"),
     ServerRun(TASKS, "stdio", "modern"),
     ServerRun(LEGACY, "http", "dual"),

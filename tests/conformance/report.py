@@ -151,7 +151,8 @@ def _behind(configuration: Configuration) -> str:
         return f"the suite's own server, in front of it a {configuration.client_era} client"
     place = {"http": "Streamable HTTP", "stdio": "stdio", "sse": "HTTP+SSE"}[configuration.transport]
     knows = {"dual": "both eras", "legacy": "legacy only", "modern": "modern only"}[configuration.era]
-    return f"fixture on {place}, {knows}"
+    shared = ", one child for all" if configuration.share == "global" else ""
+    return f"fixture on {place}, {knows}{shared}"
 
 
 def _impossible(outcomes: Sequence[Outcome]) -> list[str]:

@@ -55,7 +55,8 @@ def _gateway_server(configuration: ServerRun, folder: Path, stack: ExitStack) ->
     tasks = configuration.reference.kind == "tasks"
     if configuration.transport == "stdio":
         command = fixture_command("stdio", configuration.era, tasks=tasks)
-        return {"workload": {"run": command, "transport": "stdio"}}
+        share = {"share": configuration.share} if configuration.share else {}
+        return {"workload": {"run": command, "transport": "stdio"}, **share}
     fixture = running_fixture(configuration.transport, configuration.era, folder / "fixture.log", tasks=tasks)
     return {"upstream": {"url": stack.enter_context(fixture), "transport": "auto", "era": "auto"}}
 
