@@ -1,0 +1,195 @@
+"""A small synchronous MCP client over the gateway's Unix socket, enough for one command at a terminal.
+
+It speaks the legacy handshake of 2025-11-25 over Streamable HTTP: the gateway translates for servers of
+every other kind.
+"""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, cast
+from urllib.parse import quote
+
+from mooring.interfaces.cli.control_api import UnixConnection
+from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.gateway_socket import CONNECT_SECONDS, message_in, refusal
+from mooring.protocol.sse import Event, EventReader, EventTooLarge
+
+PROTOCOL_VERSION = "2025-11-25"
+# More than the gateway lets through from a server by default; the terminal is no place for more.
+MAX_EVENT_BYTES = 256 * 1024**2
+CHUNK_BYTES = 1 << 16
+# A stream that ends before its answer is resumed; a server that never gets further is left.
+MAX_RESUMPTIONS = 20
+
+Message = dict[str, Any]
+# Answers a request of the server with a result, or with nothing if it cannot be answered.
+Answer = Callable[[str, Message], Message | None]
+Notify = Callable[[str, Message], None]
+
+
+class RpcFailed(Failed):
+    """The server answered with a JSON-RPC error."""
+
+
+class Client:
+    """One session with one server; use it as a context manager."""
+
+    def __init__(
+        self, socket_path: Path, server: str, capabilities: Message, *, notify: Notify, answer: Answer
+    ) -> None:
+        self._socket_path = socket_path
+        self._target = f"/mcp/{quote(server, safe='')}"
+        self._capabilities = capabilities
+        self._notify = notify
+        self._answer = answer
+        self._ids = itertools.count(1)
+        self._session_headers: dict[str, str] = {}
+        self.server_capabilities: Message = {}
+
+    def __enter__(self) -> Self:
+        result = self.request(
+            "initialize",
+            {
+                "protocolVersion": PROTOCOL_VERSION,
+                "capabilities": self._capabilities,
+                "clientInfo": {"name": "mooring-cli", "version": "1"},
+            },
+        )
+        self.server_capabilities = result.get("capabilities", {})
+        self._session_headers["MCP-Protocol-Version"] = result.get("protocolVersion", PROTOCOL_VERSION)
+        self._send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # The session ends by itself some day; a gateway that is gone needs no goodbye.
+        with suppress(Failed, OSError, http.client.HTTPException):
+            connection = UnixConnection(self._socket_path, CONNECT_SECONDS)
+            connection.request("DELETE", self._target, headers=self._session_headers)
+            connection.getresponse().read()
+            connection.close()
+
+    def request(self, method: str, params: Message) -> Message:
+        """Send a request and wait for its result; Ctrl-C cancels it on the server too."""
+        number = next(self._ids)
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        try:
+            reply = self._reply_to(message, number)
+        except KeyboardInterrupt:
+            cancel = {"requestId": number, "reason": "the person at the terminal pressed Ctrl-C"}
+            with suppress(Failed):
+                self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel})
+            raise
+        if (error := reply.get("error")) is not None:
+            raise RpcFailed(f"{message_in(error) or 'the server gave no reason'} (code {error.get('code')})")
+        return reply["result"]
+
+    def list_all(self, method: str, key: str) -> list[Message]:
+        """All pages of a list."""
+        items: list[Message] = []
+        params: Message = {}
+        while True:
+            page = self.request(method, params)
+            items += page.get(key, [])
+            cursor = page.get("nextCursor")
+            if cursor is None or {"cursor": cursor} == params:
+                return items
+            params = {"cursor": cursor}
+
+    def _reply_to(self, message: Message, number: int) -> Message:
+        response = self._post(message)
+        if response.status == 404 and not self._session_headers:
+            raise Failed(f"{refusal(404, response.read(CHUNK_BYTES))}; `mooring status` shows the ids")
+        if response.status == 200 and _content_type(response) == "text/event-stream":
+            return self._reply_in_stream(response, number)
+        body = response.read()
+        reply = _message(body)
+        if "result" in reply or "error" in reply:
+            return reply
+        raise Failed(refusal(response.status, body))
+
+    def _reply_in_stream(self, response: http.client.HTTPResponse, number: int) -> Message:
+        last_event: str | None = None
+        for _ in range(MAX_RESUMPTIONS):
+            for event in _events(response):
+                last_event = event.id or last_event
+                if (reply := self._handle(_message(event.data), number)) is not None:
+                    return reply
+            if last_event is None:
+                break
+            response = self._open("GET", None, {"Accept": "text/event-stream", "Last-Event-ID": last_event})
+        raise Failed("the gateway ended the stream without an answer: look at its log, or try again")
+
+    def _handle(self, message: Message, number: int) -> Message | None:
+        """Deal with one message of the stream; the answer we wait for is returned."""
+        method = message.get("method")
+        if method is None:
+            return message if message.get("id") == number else None
+        params: Message = message.get("params", {})
+        if "id" not in message:
+            self._notify(method, params)
+            return None
+        result = {} if method == "ping" else self._answer(method, params)
+        outcome = {"error": {"code": -32601, "message": "not available at this terminal"}}
+        self._send(
+            {"jsonrpc": "2.0", "id": message["id"], **(outcome if result is None else {"result": result})}
+        )
+        return None
+
+    def _send(self, message: Message) -> None:
+        response = self._post(message)
+        if response.status >= 400:
+            raise Failed(refusal(response.status, response.read(CHUNK_BYTES)))
+        response.read()
+
+    def _post(self, message: Message) -> http.client.HTTPResponse:
+        headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+        response = self._open("POST", json.dumps(message).encode(), headers)
+        if session := response.headers.get("Mcp-Session-Id"):
+            self._session_headers["Mcp-Session-Id"] = session
+        return response
+
+    def _open(self, verb: str, body: bytes | None, headers: dict[str, str]) -> http.client.HTTPResponse:
+        connection = UnixConnection(self._socket_path)
+        try:
+            connection.request(verb, self._target, body, {**self._session_headers, **headers})
+            return connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            raise Failed(
+                f"the gateway broke off: {error or type(error).__name__}; is it still running?"
+            ) from error
+
+
+def _events(response: http.client.HTTPResponse) -> Iterator[Event]:
+    reader = EventReader(MAX_EVENT_BYTES)
+    try:
+        while data := response.read1(CHUNK_BYTES):
+            for event in reader.feed(data):
+                if isinstance(event, Event):
+                    yield event
+    except EventTooLarge as error:
+        raise Failed(str(error)) from error
+    except (OSError, http.client.HTTPException):
+        # As good as an end: the caller resumes if it can.
+        return
+
+
+def _content_type(response: http.client.HTTPResponse) -> str:
+    return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def _message(body: bytes) -> Message:
+    """The message in these bytes; what is none is empty."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        return {}
+    return cast("Message", found) if isinstance(found, dict) else {}

@@ -1,0 +1,96 @@
+"""Finding and opening the Unix socket of a running gateway, with as few imports as that takes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from mooring.interfaces.cli.failure import Failed
+
+# The gateway is on this machine: one that does not even accept is stuck.
+CONNECT_SECONDS = 5.0
+# What the kernel allows for the path of such a socket, with room for its closing zero.
+_LONGEST_PATH = 100
+
+
+def find_socket(arguments: argparse.Namespace) -> Path:
+    """Which gateway is meant: flags, then MOORING_SOCKET, then ./mooring.yaml, then the user's own one."""
+    if arguments.socket:
+        return Path(arguments.socket)
+    if arguments.config:
+        return _socket_of(Path(arguments.config))
+    if named := os.environ.get("MOORING_SOCKET"):
+        return Path(named)
+    if (here := Path("mooring.yaml")).is_file():
+        return _socket_of(here)
+    from mooring.config.locations import default_data_directory, socket_in  # noqa: PLC0415 - as below
+
+    return socket_in(default_data_directory(os.environ))
+
+
+def _socket_of(config_file: Path) -> Path:
+    # Reads YAML: 40 ms that `--socket` and MOORING_SOCKET do not need.
+    from mooring.config.locations import data_directory_of, socket_in  # noqa: PLC0415
+
+    try:
+        return socket_in(data_directory_of(config_file))
+    except OSError as error:
+        raise Failed(
+            f"cannot read `{config_file}`: {error.strerror}; give the right file with --config"
+        ) from error
+
+
+def open_socket(path: Path) -> socket.socket:
+    """A connection to the gateway, or an error that says how to start one."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(CONNECT_SECONDS)
+    try:
+        with _short_name(path) as name:
+            connection.connect(name)
+    except OSError as error:
+        connection.close()
+        raise Failed(
+            f"no gateway answers at `{path}` ({(error.strerror or 'timed out').lower()}): start one with "
+            "`mooring serve --config FILE`, or say which one you mean with --config or --socket"
+        ) from error
+    connection.settimeout(None)
+    return connection
+
+
+@contextmanager
+def _short_name(path: Path) -> Generator[str]:
+    """A name for the socket that fits into the kernel's limit, however deep its folder is."""
+    if len(os.fsencode(path)) <= _LONGEST_PATH:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+def refusal(status: int, body: bytes) -> str:
+    """What the gateway said when it refused, as one line."""
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        answer = None
+    text = message_in(answer) or body.decode("utf-8", "replace").strip()[:300]
+    return f"the gateway answered {status}: {text or 'no reason given'}"
+
+
+def message_in(answer: Any) -> str | None:
+    """The message of an error body, whether JSON-RPC, `{"error": ...}` or `{"message": ...}`."""
+    if isinstance(answer, str):
+        return answer
+    if not isinstance(answer, dict):
+        return None
+    found = cast("dict[str, Any]", answer)
+    return message_in(found.get("error") or found.get("message") or found.get("detail"))

@@ -1,0 +1,177 @@
+"""The `mooring` command: which words it knows, and how an error leaves it.
+
+Results go to stdout, everything else to stderr. Exit 0: done; 1: failed; 2: wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from mooring.interfaces.cli.failure import Failed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and answer its exit code."""
+    parsed = build_parser().parse_args(arguments)
+    module, _, function = parsed.handler.partition(":")
+    try:
+        return getattr(importlib.import_module(f"mooring.interfaces.cli.{module}"), function)(parsed)
+    except Failed as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 1
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands and flags; docs and tests read them from here."""
+    parser = argparse.ArgumentParser(
+        prog="mooring", description="Connects any MCP client to any MCP server.", allow_abbrev=False
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_serve(commands)
+    _add_status(commands)
+    _add_trace(commands)
+    _add_tool(commands)
+    _add_proxy(commands)
+    version = commands.add_parser("version", help="print the version")
+    version.set_defaults(handler="version:run")
+    return parser
+
+
+def _add_serve(commands: Any) -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="run the gateway in the foreground",
+        description="Run the gateway until Ctrl-C.",
+        allow_abbrev=False,
+    )
+    serve.add_argument(
+        "--config",
+        metavar="FILE",
+        default="mooring.yaml",
+        help="mooring.yaml, or a client's file with `mcpServers` (default: ./mooring.yaml)",
+    )
+    serve.add_argument("--listen", metavar="HOST:PORT", help="listen here instead of where the file says")
+    serve.add_argument(
+        "--print-snippet",
+        action="store_true",
+        help="when ready, print the JSON for a client's mcp.json on stdout",
+    )
+    serve.set_defaults(handler="serve:run")
+
+
+def _add_status(commands: Any) -> None:
+    status = commands.add_parser(
+        "status", help="show the servers of a running gateway", parents=[_where()], allow_abbrev=False
+    )
+    _add_format(status)
+    status.set_defaults(handler="status:run")
+
+
+def _add_trace(commands: Any) -> None:
+    trace = commands.add_parser(
+        "trace",
+        help="show the conversation of a server live",
+        description="Show each message on both legs: direction, size, time since its request, state changes.",
+        parents=[_where()],
+        allow_abbrev=False,
+    )
+    trace.add_argument("id", metavar="ID", help="the server's id")
+    trace.add_argument("--bytes", action="store_true", help="also show the messages, secrets redacted")
+    trace.add_argument(
+        "--follow",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="keep showing new messages (default), or stop after those already recorded",
+    )
+    trace.add_argument(
+        "--since",
+        metavar="TIME",
+        help="start with recorded messages not older than this, for example 30s, 5m, 1h",
+    )
+    _add_format(trace)
+    trace.set_defaults(handler="trace:run")
+
+
+def _add_tool(commands: Any) -> None:
+    tool = commands.add_parser("tool", help="use a server from the terminal", allow_abbrev=False)
+    actions = tool.add_subparsers(title="actions", metavar="ACTION", required=True)
+    where = [_where()]
+
+    listing = actions.add_parser("list", help="list its tools", parents=where, allow_abbrev=False)
+    listing.add_argument("id", metavar="ID", help="the server's id")
+    _add_format(listing)
+    listing.set_defaults(handler="tool:list_tools")
+
+    call = actions.add_parser("call", help="call a tool", parents=where, allow_abbrev=False)
+    call.add_argument("id", metavar="ID", help="the server's id")
+    call.add_argument("name", metavar="NAME", help="the tool's name")
+    call.add_argument(
+        "arguments", metavar="ARGUMENT", nargs="*", help="one JSON object, or key=value (text) and key:=JSON"
+    )
+    call.add_argument("--output", metavar="DIR", help="save images, audio and other files here")
+    _add_format(call)
+    call.set_defaults(handler="tool:call_tool")
+
+    read = actions.add_parser("read", help="read a resource", parents=where, allow_abbrev=False)
+    read.add_argument("id", metavar="ID", help="the server's id")
+    read.add_argument(
+        "uri", metavar="URI", help="the resource; without it the resources are listed", nargs="?"
+    )
+    read.add_argument("--output", metavar="DIR", help="save binary contents here")
+    _add_format(read)
+    read.set_defaults(handler="tool:read_resource")
+
+    prompt = actions.add_parser("prompt", help="get a prompt", parents=where, allow_abbrev=False)
+    prompt.add_argument("id", metavar="ID", help="the server's id")
+    prompt.add_argument(
+        "name", metavar="NAME", help="the prompt; without it the prompts are listed", nargs="?"
+    )
+    prompt.add_argument("arguments", metavar="KEY=VALUE", nargs="*", help="its arguments")
+    _add_format(prompt)
+    prompt.set_defaults(handler="tool:get_prompt")
+
+
+def _add_proxy(commands: Any) -> None:
+    proxy = commands.add_parser(
+        "proxy", help="make a server usable by a client that launches commands", allow_abbrev=False
+    )
+    kinds = proxy.add_subparsers(title="kinds", metavar="KIND", required=True)
+    stdio = kinds.add_parser(
+        "stdio",
+        help="speak MCP on stdin and stdout",
+        description="Connect stdin and stdout to a server of the running gateway.",
+        parents=[_where()],
+        allow_abbrev=False,
+    )
+    stdio.add_argument("id", metavar="ID", help="the server's id")
+    stdio.set_defaults(handler="proxy:run_stdio")
+
+
+def _where() -> argparse.ArgumentParser:
+    """The flags that say which running gateway is meant."""
+    where = argparse.ArgumentParser(add_help=False)
+    group = where.add_mutually_exclusive_group()
+    group.add_argument("--config", metavar="FILE", help="the file the gateway was started with")
+    group.add_argument("--socket", metavar="PATH", help="its control socket (or set MOORING_SOCKET)")
+    return where
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format", choices=["text", "json"], default="text", help="for people or for programs"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

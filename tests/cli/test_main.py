@@ -1,0 +1,101 @@
+"""The command as a whole: start-up, usage errors, finding the gateway."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def test_version_prints_the_version_and_nothing_else(alone: Any) -> None:
+    done = alone("version")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{version('mooring')}\n", "")
+
+
+def test_a_wrong_word_is_a_usage_error(alone: Any) -> None:
+    done = alone("sereve")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "invalid choice: 'sereve'" in done.stderr
+
+
+def test_a_flag_cannot_be_shortened_into_another_one(alone: Any) -> None:
+    assert alone("trace", "x", "--byte").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("status",), ("trace", "x"), ("tool", "list", "x"), ("tool", "call", "x", "y"), ("proxy", "stdio", "x")],
+)
+def test_without_a_gateway_the_next_step_is_said(alone: Any, words: tuple[str, ...]) -> None:
+    done = alone(*words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: no gateway answers at `")
+    assert "mooring serve --config FILE" in done.stderr
+
+
+def test_the_gateway_is_found_by_flag_variable_and_file(gateway: Any, alone: Any, tmp_path: Path) -> None:
+    (tmp_path / "mooring.yaml").write_text("mooring: 1\nstorage: {root: .}\n")
+    assert alone("status").returncode == 0
+    (tmp_path / "mooring.yaml").rename(tmp_path / "other.yaml")
+    assert alone("status").returncode == 1
+    assert alone("status", "--config", "other.yaml").returncode == 0
+    assert alone("status", "--socket", str(gateway.path)).returncode == 0
+    assert alone("status", "--config", "nowhere.yaml").returncode == 1
+    alone.environment["MOORING_SOCKET"] = str(gateway.path)
+    assert alone("status").returncode == 0
+
+
+def test_a_socket_in_a_very_deep_folder_is_reached(alone: Any, tmp_path: Path) -> None:
+    from conftest import StandIn  # pyright: ignore[reportMissingImports] - pytest puts this folder on the path
+
+    deep = tmp_path / ("d" * 120)
+    deep.symlink_to(tmp_path)
+    with StandIn(tmp_path / "s") as server:
+        import threading
+
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        done = alone("status", "--socket", str(deep / "s"))
+        server.shutdown()
+        thread.join(10)
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("module", ["main", "proxy"])
+def test_a_quick_command_does_not_load_what_it_does_not_need(module: str) -> None:
+    code = f"import sys, mooring.interfaces.cli.{module}; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20
+    )
+    heavy = {"asyncio", "msgspec", "ruamel.yaml", "rich", "httptools", "cryptography", "email", "zstandard"}
+    assert not heavy & set(done.stdout.split())
+
+
+def test_version_starts_quickly(alone: Any) -> None:
+    def once() -> float:
+        begin = time.perf_counter()
+        alone("version")
+        return time.perf_counter() - begin
+
+    # 0.15 s is the promise; this machine may be busy, so the best of five counts and has room.
+    assert min(once() for _ in range(5)) < 0.4
+
+
+def test_output_into_a_closed_pipe_ends_quietly(mooring: Any, gateway: Any) -> None:
+    gateway.status["servers"] = [{"id": f"server-{n}", "state": "up", "url": "x" * 200} for n in range(2000)]
+    command = " ".join(f"'{word}'" for word in mooring.arguments("status", "--format", "json"))
+    done = subprocess.run(
+        ["bash", "-c", f"{command} | head -n 1"],
+        capture_output=True,
+        text=True,
+        env=mooring.environment,
+        cwd=mooring.folder,
+        timeout=20,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("{\n", "")

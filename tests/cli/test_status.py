@@ -1,0 +1,59 @@
+"""`mooring status`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+UP = {
+    "id": "notes",
+    "url": "http://127.0.0.1:7433/mcp/notes",
+    "kind": "process",
+    "state": "up",
+    "reasons": [],
+    "era": "legacy",
+    "transport": "stdio",
+    "sessions": 2,
+    "calls": 31,
+    "errors": 1,
+    "last_success_seconds_ago": 3.4,
+}
+DOWN = {
+    "id": "web",
+    "url": "http://127.0.0.1:7433/mcp/web",
+    "kind": "remote",
+    "state": "down",
+    "reasons": ["connection refused by 127.0.0.1:9\x1b[2J"],
+    "era": None,
+    "transport": None,
+    "sessions": 0,
+    "calls": 0,
+    "errors": 7,
+    "last_success_seconds_ago": None,
+}
+
+
+def test_each_server_has_a_line_and_a_down_one_its_reason(mooring: Any, gateway: Any) -> None:
+    gateway.status["servers"] = [UP, DOWN]
+    done = mooring("status")
+    assert done.returncode == 0
+    assert done.stdout.splitlines() == [
+        "id     state  kind     era     transport  sessions  calls  errors  last success  url",
+        "notes  up     process  legacy  stdio      2         31     1       3 s ago       http://127.0.0.1:7433/mcp/notes",
+        "web    down   remote   -       -          0         0      7       never         http://127.0.0.1:7433/mcp/web",
+        "web is down: connection refused by 127.0.0.1:9\\u001b[2J",
+    ]
+    assert done.stderr == "mooring 9.9, up for 1 min 1 s\n"
+
+
+def test_json_is_what_the_gateway_says(mooring: Any, gateway: Any) -> None:
+    gateway.status["servers"] = [UP, DOWN]
+    done = mooring("status", "--format", "json")
+    assert json.loads(done.stdout) == gateway.status
+    assert done.stderr == ""
+
+
+def test_a_gateway_without_servers_says_what_to_do(mooring: Any) -> None:
+    done = mooring("status")
+    assert done.stdout == ""
+    assert "add one under `servers`" in done.stderr
