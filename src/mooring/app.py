@@ -1,0 +1,250 @@
+"""The composition root: a configuration becomes one running gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version as package_version
+from pathlib import Path
+from typing import Final
+
+from mooring.config import schema
+from mooring.gateway.detection import Verdict
+from mooring.gateway.dispatch import Dispatcher
+from mooring.gateway.health import BreakerPolicy
+from mooring.gateway.interactions import Interactions
+from mooring.gateway.sealing import Seal, load_key
+from mooring.gateway.server import Server
+from mooring.gateway.sessions import SessionTable
+from mooring.gateway.tracing import Record, Tracer, encode_record
+from mooring.gateway.upstream import Upstream, UpstreamPolicy
+from mooring.interfaces.control import ControlApi
+from mooring.interfaces.gateway_app import GatewayApp
+from mooring.interfaces.web_guard import WebGuard
+from mooring.protocol.versions import Era
+from mooring.transports.child import Command
+from mooring.transports.dialing import Dialer, HttpDialer, ProcessDialer, Transport
+from mooring.transports.http_client import ClientPool, Origin
+from mooring.transports.http_limits import ClientLimits, ListenerLimits
+from mooring.transports.http_listener import Listener
+
+log = logging.getLogger(__name__)
+
+SOCKET_NAME: Final = "mooring.sock"
+SWEEP_SECONDS: Final = 0.25
+STOP_SECONDS: Final = 5.0
+"""How long requests in flight get to finish when the gateway is told to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Where a running gateway is reached."""
+
+    url: str
+    socket: Path
+    servers: list[tuple[str, str]]
+
+
+class Gateway:
+    """Everything that runs for one configuration. An async context manager: it runs between enter and exit."""
+
+    def __init__(self, config: schema.Config) -> None:
+        self._config = config
+        root = config.storage.root
+        root.mkdir(parents=True, exist_ok=True)
+        self._seal = Seal(load_key(root / "seal.key"))
+        self._sessions = SessionTable(self._seal, config.sessions.idle_ttl_seconds)
+        self._interactions = Interactions(self._seal, config.sessions.suspended_ttl_seconds)
+        self._dispatcher = Dispatcher()
+        self._trace_file = _TraceFile(config.trace.file, with_bytes=config.trace.bytes) if config.trace.file else None
+        self.servers = {entry.id: self._build_server(entry) for entry in config.servers}
+        self._app: GatewayApp | None = None
+        self._listener: Listener | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+        self.started: Started | None = None
+
+    def _build_server(self, entry: schema.Server) -> Server:
+        tracer = Tracer(entry.id)
+        if self._trace_file is not None:
+            tracer.watch(self._trace_file.write)
+        policy = UpstreamPolicy(
+            share=entry.share,
+            connect_seconds=entry.timeouts.connect_seconds,
+            call_seconds=entry.timeouts.call_seconds,
+            total_seconds=entry.timeouts.total_seconds,
+            idle_stop_seconds=entry.timeouts.idle_stop_seconds,
+            session_retries=self._config.sessions.upstream_session_termination_retries,
+            breaker=BreakerPolicy(entry.breaker.failures, entry.breaker.open_seconds),
+        )
+        dialer, pinned = self._dialer(entry, tracer)
+        upstream = Upstream(entry.id, dialer, pinned, policy, tracer)
+        return Server(entry.id, upstream, self._interactions, tracer, [])
+
+    def _dialer(self, entry: schema.Server, tracer: Tracer) -> tuple[Dialer, Verdict]:
+        max_bytes = self._config.limits.max_message_bytes
+        if entry.workload is not None:
+            command = Command(tuple(entry.workload.run), entry.workload.env, entry.workload.cwd)
+            on_log = partial(_log_stderr, entry.id, tracer)
+            dialer = ProcessDialer(command, server_id=entry.id, max_message_bytes=max_bytes, on_log=on_log)
+            return dialer, Verdict(Transport.STDIO)
+        assert entry.upstream is not None
+        upstream = entry.upstream
+        transports = {
+            "auto": (Transport.STREAMABLE_HTTP, Transport.SSE),
+            "streamable_http": (Transport.STREAMABLE_HTTP,),
+            "sse": (Transport.SSE,),
+        }[upstream.transport]
+        limits = ClientLimits(connect_seconds=entry.timeouts.connect_seconds, head_seconds=None)
+        pool = ClientPool(Origin.of(upstream.url), limits)
+        era = {"auto": None, "legacy": Era.LEGACY, "modern": Era.MODERN}[upstream.era]
+        pinned = Verdict(transports[0] if len(transports) == 1 else None, era)
+        return (
+            HttpDialer(
+                upstream.url, pool, upstream.headers, transports=transports, max_message_bytes=max_bytes
+            ),
+            pinned,
+        )
+
+    async def __aenter__(self) -> Gateway:
+        config = self._config
+        host, port = split_address(config.listen)
+        tls = _tls_context(config.tls)
+        control = ControlApi(
+            self.servers,
+            self._sessions,
+            self._dispatcher,
+            url_of=self.url_of,
+            version=package_version("mooring"),
+            max_message_bytes=config.limits.max_message_bytes,
+        )
+        self._url = ""
+        holder = _LateApp()
+        listener = Listener(holder, ListenerLimits(max_connections=config.limits.max_connections))
+        port = await listener.listen_tcp(host, port, ssl=tls)
+        scheme = "https" if tls else "http"
+        shown = f"[{host}]" if ":" in host else host
+        self._url = (config.public_url or f"{scheme}://{shown}:{port}").rstrip("/")
+        guard = WebGuard(host, port, config.public_url, config.cors.allowed_origins)
+        holder.app = self._app = GatewayApp(
+            self.servers,
+            self._sessions,
+            self._dispatcher,
+            guard,
+            control,
+            max_body_bytes=config.limits.max_body_bytes,
+            trust_proxy_headers=config.trust_proxy_headers,
+        )
+        socket = config.storage.root / SOCKET_NAME
+        await listener.listen_unix(socket)
+        self._listener = listener
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
+        self.started = Started(self._url, socket, [(entry, self.url_of(entry)) for entry in self.servers])
+        return self
+
+    def url_of(self, server_id: str) -> str:
+        return f"{self._url}/mcp/{server_id}"
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._listener is not None:
+            await self._listener.close(STOP_SECONDS if any(s.exchanges for s in self.servers.values()) else 0.0)
+        await self._sessions.close_all()
+        for server in self.servers.values():
+            for exchange in list(server.exchanges):
+                exchange.cancel()
+        await asyncio.gather(*(server.upstream.close() for server in self.servers.values()))
+        await self._dispatcher.close()
+        (self._config.storage.root / SOCKET_NAME).unlink(missing_ok=True)
+        if self._trace_file is not None:
+            self._trace_file.close()
+
+    async def _sweep(self) -> None:
+        """Deadlines, keep-alives and expiry of everything, in one place and without a timer per request."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            now = loop.time()
+            try:
+                for server in self.servers.values():
+                    server.sweep(now)
+                self._interactions.expire(now)
+                if self._app is not None:
+                    self._app.keep_alive(now)
+                for client in self._sessions.sweep(now):
+                    await self._sessions.close(client)
+            except Exception:
+                log.exception("the sweep failed; it goes on")
+
+
+class _LateApp:
+    """The listener must know its port before the application can know its own address."""
+
+    app: GatewayApp
+
+    def accept(self, request):  # type: ignore[no-untyped-def]
+        return self.app.accept(request)
+
+
+class _TraceFile:
+    """Every message of every server as a JSON line."""
+
+    def __init__(self, path: Path, *, with_bytes: bool) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._file = os.fdopen(descriptor, "ab", buffering=0)
+        self._with_bytes = with_bytes
+
+    def write(self, record: Record) -> None:
+        self._file.write(encode_record(record, with_bytes=self._with_bytes))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _log_stderr(server_id: str, tracer: Tracer, data: bytes) -> None:
+    for line in data.decode("utf-8", "replace").splitlines():
+        log.info("%s: %s", server_id, line)
+    if tracer.active:
+        tracer.noted("server", "stderr", data.decode("utf-8", "replace").strip()[:2000], data, "noise")
+
+
+def split_address(listen: str) -> tuple[str, int]:
+    host, _, port = listen.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _tls_context(tls: schema.Tls) -> ssl.SSLContext | None:
+    if tls.cert is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(tls.cert, tls.key)
+    return context
+
+
+def run(config: schema.Config, *, ready: Callable[[Started], None]) -> int:
+    """Run the gateway in the foreground until it is told to stop."""
+    try:
+        import uvloop  # noqa: PLC0415 - not everywhere
+    except ImportError:
+        return asyncio.run(_serve(config, ready))
+    return uvloop.run(_serve(config, ready))
+
+
+async def _serve(config: schema.Config, ready: Callable[[Started], None]) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with Gateway(config) as gateway:
+        assert gateway.started is not None
+        ready(gateway.started)
+        await stop.wait()
+    return 0

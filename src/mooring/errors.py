@@ -1,0 +1,127 @@
+"""Every deliberate error, as one tree; each knows its JSON-RPC code and its HTTP status.
+
+MooringError
+├── RpcError                 becomes a JSON-RPC error for one request
+│   ├── ParseFailed          -32700  the bytes are not JSON
+│   ├── InvalidRequest       -32600  JSON, but not a message that is legal here
+│   ├── MethodNotFound       -32601
+│   ├── InvalidParams        -32602
+│   ├── HeaderMismatch       -32020  (2026-07-28) headers and body disagree
+│   ├── MissingCapability    -32021  (2026-07-28) the client did not declare what the call needs
+│   ├── UnsupportedVersion   -32022  (2026-07-28) a revision we do not speak
+│   └── UpstreamFailed       a server could not be reached, died, or did not answer
+│       ├── UpstreamUnavailable   never started: safe to try again
+│       └── UpstreamTimedOut      gave up waiting
+└── SessionGone              a session id that is unknown, expired or somebody else's
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+RESOURCE_NOT_FOUND = -32002
+"""2025-11-25 and earlier only; 2026-07-28 says -32602."""
+URL_ELICITATION_REQUIRED = -32042
+"""2025-11-25 only."""
+# Our own codes stay outside -32768..-32000, which the specification reserves.
+UPSTREAM_FAILED = -31001
+UPSTREAM_TIMED_OUT = -31002
+
+_HTTP_STATUS_BY_CODE = {
+    PARSE_ERROR: 400,
+    INVALID_REQUEST: 400,
+    INVALID_PARAMS: 400,
+    METHOD_NOT_FOUND: 404,
+    HEADER_MISMATCH: 400,
+    MISSING_CAPABILITY: 400,
+    UNSUPPORTED_VERSION: 400,
+}
+
+
+def http_status_of(code: int) -> int:
+    """The HTTP status that 2026-07-28 prescribes beside an error code; anything else travels in a 200."""
+    return _HTTP_STATUS_BY_CODE.get(code, 200)
+
+
+class MooringError(Exception):
+    """The root: `str(error)` is safe to show to a stranger."""
+
+
+class RpcError(MooringError):
+    """An error that answers one JSON-RPC request."""
+
+    code = INTERNAL_ERROR
+
+    def __init__(self, message: str, *, code: int | None = None, data: object = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+        self.data = data
+
+    def encode(self) -> bytes:
+        """The `error` member of a JSON-RPC response."""
+        body: dict[str, object] = {"code": self.code, "message": str(self)}
+        if self.data is not None:
+            body["data"] = self.data
+        return msgspec.json.encode(body)
+
+
+class ParseFailed(RpcError):
+    code = PARSE_ERROR
+
+
+class InvalidRequest(RpcError):
+    code = INVALID_REQUEST
+
+
+class MethodNotFound(RpcError):
+    code = METHOD_NOT_FOUND
+
+
+class InvalidParams(RpcError):
+    code = INVALID_PARAMS
+
+
+class HeaderMismatch(RpcError):
+    code = HEADER_MISMATCH
+
+
+class MissingCapability(RpcError):
+    code = MISSING_CAPABILITY
+
+
+class UnsupportedVersion(RpcError):
+    code = UNSUPPORTED_VERSION
+
+
+class UpstreamFailed(RpcError):
+    """A server broke its side: `started` says whether the request may have begun to run there."""
+
+    code = UPSTREAM_FAILED
+
+    def __init__(self, message: str, *, started: bool = True) -> None:
+        super().__init__(message)
+        self.started = started
+
+
+class UpstreamUnavailable(UpstreamFailed):
+    """The request provably never started, so trying again cannot run it twice."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, started=False)
+
+
+class UpstreamTimedOut(UpstreamFailed):
+    code = UPSTREAM_TIMED_OUT
+
+
+class SessionGone(MooringError):
+    """Unknown, expired and foreign session ids are one thing."""

@@ -1,0 +1,163 @@
+"""One request of a client, with who asks, by when, and the way back; and the seam that everything handles it through."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from msgspec import Raw
+
+from mooring.protocol import meta
+from mooring.protocol.jsonrpc import Envelope
+from mooring.protocol.meta import Meta, Params
+from mooring.protocol.versions import Era
+from mooring.transports.wire import Answer, Flow, Relay
+
+ANONYMOUS = "anonymous"
+"""The principal of everybody, until authentication tells people apart."""
+
+
+class Route(Protocol):
+    """What an exchange knows of the server it is for."""
+
+    id: str
+
+
+class Sink(Protocol):
+    """Where the answer to one request goes, and what the server says before it."""
+
+    def bind(self, exchange: Exchange) -> None: ...
+    def emit(self, message: bytes) -> None: ...
+    def answer(self, message: bytes, status: int = 200) -> None: ...
+    def relay(self, relay: Relay) -> None: ...
+    def drop(self) -> None: ...
+    def polled(self, retry_milliseconds: int | None) -> None: ...
+    def tick(self, age_seconds: float) -> None: ...
+
+
+class Client(Protocol):
+    """Who asks: a legacy session, or the sender of one modern request."""
+
+    era: Era
+    version: str
+    principal: str
+    capabilities: bytes
+    info: bytes
+    log_level: bytes
+    key: str
+    running: dict[int | str, Exchange]
+
+    def can(self, method: str, params: bytes | Raw) -> bool: ...
+    async def ask(self, exchange: Exchange | None, method: str, params: bytes | Raw) -> Answer: ...
+    def push(self, message: bytes) -> None: ...
+    def wants_log(self, level: str) -> bool: ...
+
+
+class Exchange:
+    """One request in flight. Exactly one task runs it; cancelling that task cancels the request."""
+
+    __slots__ = (
+        "body",
+        "client",
+        "deadline",
+        "envelope",
+        "final_deadline",
+        "flow",
+        "headers",
+        "meta",
+        "params",
+        "parked",
+        "patience",
+        "relayable",
+        "server",
+        "sink",
+        "started",
+        "task",
+        "timed_out",
+    )
+
+    def __init__(
+        self,
+        server: Route,
+        client: Client,
+        envelope: Envelope,
+        body: bytes,
+        sink: Sink | None,
+        *,
+        params: Params | None = None,
+        headers: bytes = b"",
+        relayable: bool = False,
+    ) -> None:
+        self.server = server
+        self.client = client
+        self.envelope = envelope
+        self.body = body
+        self.sink = sink
+        self.params = params
+        self.meta: Meta | None = None
+        self.headers = headers
+        self.relayable = relayable
+        self.flow: Flow | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.parked: Parked | None = None
+        self.started = 0.0
+        self.patience = 0.0
+        self.deadline = 0.0
+        self.final_deadline = 0.0
+        self.timed_out = False
+
+    @property
+    def method(self) -> str:
+        return self.envelope.method or ""
+
+    def read_params(self) -> Params:
+        """The members of the params that routing looks at, decoded on first use."""
+        if self.params is None:
+            self.params = meta.read_params(self.envelope.params)
+        return self.params
+
+    def read_meta(self) -> Meta:
+        if self.meta is None:
+            self.meta = meta.read_meta(self.read_params())
+        return self.meta
+
+    def emit(self, message: bytes) -> None:
+        """Something the server says while it works on this request."""
+        if self.sink is not None:
+            self.sink.emit(message)
+        elif self.parked is not None:
+            self.parked.keep(message)
+
+    def progressed(self, now: float) -> None:
+        """Progress means that work is going on: the deadline moves, up to the final one."""
+        self.deadline = min(now + self.patience, self.final_deadline)
+
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+
+class Parked(Protocol):
+    """A call that waits for its client to come back with answers (2026-07-28)."""
+
+    def keep(self, message: bytes) -> None: ...
+
+
+Handler = Callable[[Exchange], Awaitable[Answer]]
+Middleware = Callable[[Exchange, Handler], Awaitable[Answer]]
+
+
+def compose(middlewares: list[Middleware], final: Handler) -> Handler:
+    """The chain, made once: each middleware sees the exchange before and the answer after everything below it."""
+    handler = final
+    for middleware in reversed(middlewares):
+        handler = _bind(middleware, handler)
+    return handler
+
+
+def _bind(middleware: Middleware, handler: Handler) -> Handler:
+    def bound(exchange: Exchange) -> Awaitable[Answer]:
+        return middleware(exchange, handler)
+
+    return bound

@@ -1,0 +1,92 @@
+"""Whether a server can be used: a circuit breaker, and a report that never says `up` without a recent success.
+
+    CLOSED ──failures in a row──▶ OPEN ──open_seconds pass──▶ HALF_OPEN ──probe succeeds──▶ CLOSED
+                                    ▲──────────── probe fails ───────┘
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+RECENT_SECONDS: Final = 300.0
+"""How long a success counts as a sign of life."""
+
+
+class State(Enum):
+    IDLE = "idle"
+    UP = "up"
+    DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerPolicy:
+    failures: int = 5
+    open_seconds: float = 10.0
+
+
+class Health:
+    """What the last calls told about a server; time is always an argument."""
+
+    __slots__ = ("_failures", "_last_failure", "_last_success", "_opened_at", "_policy", "_probing", "calls", "errors")
+
+    def __init__(self, policy: BreakerPolicy) -> None:
+        self._policy = policy
+        self._failures = 0
+        self._opened_at: float | None = None
+        self._probing = False
+        self._last_success: float | None = None
+        self._last_failure: tuple[float, str] | None = None
+        self.calls = 0
+        self.errors = 0
+
+    def succeeded(self, now: float) -> None:
+        self.calls += 1
+        self._last_success = now
+        if self._failures:
+            self._failures = 0
+            self._opened_at = None
+            self._probing = False
+
+    def failed(self, now: float, reason: str) -> None:
+        self.calls += 1
+        self.errors += 1
+        self._failures += 1
+        self._last_failure = (now, reason)
+        if self._failures >= self._policy.failures or self._probing:
+            self._opened_at = now
+            self._probing = False
+
+    def blocked_for(self, now: float) -> float:
+        """Seconds until a call may be tried again; 0 lets this one through (as the probe, when half open)."""
+        if self._opened_at is None:
+            return 0.0
+        left = self._opened_at + self._policy.open_seconds - now
+        if left > 0:
+            return left
+        if self._probing:
+            return self._policy.open_seconds
+        self._probing = True
+        return 0.0
+
+    def state(self, now: float) -> State:
+        if self._last_failure is not None and (
+            self._last_success is None or self._last_failure[0] > self._last_success
+        ):
+            return State.DOWN
+        if self._last_success is not None and now - self._last_success <= RECENT_SECONDS:
+            return State.UP
+        return State.IDLE
+
+    def reasons(self, now: float) -> list[str]:
+        if self.state(now) is not State.DOWN or self._last_failure is None:
+            return []
+        reasons = [self._last_failure[1]]
+        if self._opened_at is not None:
+            left = max(0.0, self._opened_at + self._policy.open_seconds - now)
+            reasons.append(f"not tried for another {left:.0f} s after {self._failures} failures in a row")
+        return reasons
+
+    def since_success(self, now: float) -> float | None:
+        return None if self._last_success is None else now - self._last_success

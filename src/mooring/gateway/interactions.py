@@ -1,0 +1,237 @@
+"""Calls that need their client's input: suspended while a modern client comes back with it, run exactly once.
+
+A legacy server asks in the middle of a call. Towards a modern client the call's POST is then answered with
+`input_required`, while the call itself stays open here. The client's retry carries our sealed `requestState`:
+it names the waiting call, gives the server its answers, and its POST becomes the one that the call answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from mooring.errors import InvalidParams
+from mooring.gateway.exchange import Exchange
+from mooring.gateway.modern_session import InputRequired
+from mooring.gateway.sealing import Seal, SealBroken
+from mooring.protocol import jsonrpc, meta
+from mooring.transports.wire import Answer
+
+SUSPENDED: Final = "mooring:suspended-call"
+RELAYED: Final = "mooring:request-state"
+KEPT_MESSAGES: Final = 64
+SPENT_KEPT: Final = 100_000
+EXPIRED_TEXT: Final = "the interaction has expired; call again from the start"
+_NOT_PART_OF_THE_CALL: Final = ("inputResponses", "requestState", "_meta")
+
+
+class SuspendedCall:
+    """One call that waits, with what its server has asked so far."""
+
+    __slots__ = ("expires", "id", "kept", "nonce", "questions")
+
+    def __init__(self) -> None:
+        self.id = secrets.token_hex(16)
+        self.nonce = ""
+        self.expires = 0.0
+        self.questions: dict[str, tuple[str, bytes | Raw, asyncio.Future[Answer]]] = {}
+        self.kept: list[bytes] = []
+
+    def keep(self, message: bytes) -> None:
+        """What the server says meanwhile; the client hears it when it is back."""
+        if len(self.kept) < KEPT_MESSAGES:
+            self.kept.append(message)
+
+
+class Interactions:
+    """The suspended calls of one gateway, and the states of modern servers that pass through it."""
+
+    def __init__(self, seal: Seal, ttl_seconds: float) -> None:
+        self._seal = seal
+        self._ttl = ttl_seconds
+        self._suspended: dict[str, Exchange] = {}
+        self._spent: dict[str, None] = {}
+
+    # Legacy server, modern client
+
+    async def ask(self, exchange: Exchange, method: str, params: bytes | Raw) -> Answer:
+        """Put a question to the client of this call, at the next opportunity."""
+        loop = asyncio.get_running_loop()
+        parked = exchange.parked
+        if not isinstance(parked, SuspendedCall):
+            parked = exchange.parked = SuspendedCall()
+        future: asyncio.Future[Answer] = loop.create_future()
+        name = _name_question(method, params, parked.questions)
+        parked.questions[name] = (method, params, future)
+        if exchange.sink is not None:
+            loop.call_soon(self._suspend, exchange)
+        try:
+            return await future
+        finally:
+            parked.questions.pop(name, None)
+
+    def _suspend(self, exchange: Exchange) -> None:
+        parked = exchange.parked
+        sink = exchange.sink
+        if sink is None or not isinstance(parked, SuspendedCall) or not parked.questions:
+            return
+        parked.nonce = secrets.token_hex(8)
+        parked.expires = asyncio.get_running_loop().time() + self._ttl
+        self._suspended[parked.id] = exchange
+        values = {
+            "call": parked.id,
+            "nonce": parked.nonce,
+            "principal": exchange.client.principal,
+            "server": exchange.server.id,
+            "digest": _digest(exchange),
+        }
+        result = jsonrpc.assemble(
+            {
+                "resultType": b'"input_required"',
+                "inputRequests": jsonrpc.assemble(
+                    {
+                        name: jsonrpc.assemble({"method": msgspec.json.encode(method), "params": params or b"{}"})
+                        for name, (method, params, _) in parked.questions.items()
+                    }
+                ),
+                "requestState": msgspec.json.encode(self._seal.wrap(SUSPENDED, values, ttl_seconds=self._ttl)),
+            }
+        )
+        exchange.sink = None
+        exchange.client.running.pop(jsonrpc.id_key(exchange.envelope.id), None)
+        sink.answer(jsonrpc.result(exchange.envelope.id, result))
+
+    def resume(self, retry: Exchange) -> Exchange | None:
+        """The call that this request is a retry of; it takes over the request's sink. None: it is gone."""
+        values = self._open(SUSPENDED, retry)
+        exchange = self._suspended.get(values["call"])
+        if exchange is None or not isinstance(exchange.parked, SuspendedCall):
+            return None
+        parked = exchange.parked
+        if parked.nonce != values["nonce"]:
+            return None
+        del self._suspended[parked.id]
+        parked.nonce = ""
+        exchange.envelope = retry.envelope
+        exchange.sink = retry.sink
+        exchange.client = retry.client
+        exchange.params, exchange.meta = retry.params, retry.meta
+        for message in parked.kept:
+            exchange.emit(message)
+        parked.kept.clear()
+        self._give_answers(parked, retry)
+        if parked.questions:
+            asyncio.get_running_loop().call_soon(self._suspend, exchange)
+        return exchange
+
+    def _give_answers(self, parked: SuspendedCall, retry: Exchange) -> None:
+        responses = jsonrpc.members(retry.read_params().input_responses)
+        for name, (_, _, future) in list(parked.questions.items()):
+            raw = responses.get(name)
+            if raw is None or future.done():
+                continue
+            members = jsonrpc.members(raw)
+            members.pop("resultType", None)
+            future.set_result(Answer(version=retry.client.version, result=jsonrpc.assemble(members)))
+            del parked.questions[name]
+
+    def forget(self, exchange: Exchange) -> None:
+        """The call is over, one way or another."""
+        if isinstance(exchange.parked, SuspendedCall):
+            self._suspended.pop(exchange.parked.id, None)
+
+    def expire(self, now: float) -> None:
+        for exchange in list(self._suspended.values()):
+            parked = exchange.parked
+            if isinstance(parked, SuspendedCall) and parked.expires < now:
+                self.forget(exchange)
+                exchange.cancel()
+
+    # Modern server, modern client: the server's own state, sealed on its way through
+
+    def seal_state(self, exchange: Exchange, wanted: InputRequired) -> str | None:
+        if wanted.request_state is None:
+            return None
+        values = {
+            "state": wanted.request_state,
+            "nonce": secrets.token_hex(8),
+            "principal": exchange.client.principal,
+            "server": exchange.server.id,
+            "digest": _digest(exchange),
+        }
+        return self._seal.wrap(RELAYED, values, ttl_seconds=self._ttl)
+
+    def open_state(self, exchange: Exchange) -> str:
+        """The server's own state that this retry brings back; each may be used once."""
+        values = self._open(RELAYED, exchange)
+        if values["nonce"] in self._spent:
+            raise InvalidParams("`requestState` was already used")
+        self._spent[values["nonce"]] = None
+        if len(self._spent) > SPENT_KEPT:
+            del self._spent[next(iter(self._spent))]
+        return values["state"]
+
+    def is_suspended_state(self, exchange: Exchange) -> bool:
+        """Whether a retry belongs to a call that waits here, rather than to a server's own state."""
+        text = meta.text(exchange.read_params().request_state)
+        if text is None:
+            return False
+        try:
+            self._seal.unwrap(SUSPENDED, text)
+        except SealBroken:
+            return False
+        return True
+
+    def _open(self, purpose: str, exchange: Exchange) -> dict[str, Any]:
+        text = meta.text(exchange.read_params().request_state)
+        try:
+            values = self._seal.unwrap(purpose, text or "")
+        except SealBroken as error:
+            raise InvalidParams(f"`requestState` cannot be used: {error}") from None
+        expected = (exchange.client.principal, exchange.server.id, _digest(exchange))
+        if (values["principal"], values["server"], values["digest"]) != expected:
+            raise InvalidParams("`requestState` belongs to another request")
+        return values
+
+
+def _digest(exchange: Exchange) -> str:
+    """What makes a retry a retry of the same call: its method and everything it asks for."""
+    members = jsonrpc.members(exchange.envelope.params)
+    for name in _NOT_PART_OF_THE_CALL:
+        members.pop(name, None)
+    content = msgspec.json.decode(jsonrpc.assemble(members))
+    canonical = msgspec.json.encode([exchange.method, content], order="deterministic")
+    return hashlib.sha256(canonical).hexdigest()
+
+
+class _Form(msgspec.Struct):
+    properties: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
+
+
+class _Elicitation(msgspec.Struct):
+    requested_schema: _Form = msgspec.field(default_factory=_Form, name="requestedSchema")
+
+
+def _name_question(method: str, params: bytes | Raw, taken: dict[str, Any]) -> str:
+    """Legacy requests have no name. A form with a single field is named for it; everything else for its kind."""
+    name = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}.get(
+        method, "input"
+    )
+    if method == "elicitation/create":
+        try:
+            fields = list(msgspec.json.decode(params, type=_Elicitation).requested_schema.properties)
+        except msgspec.DecodeError:
+            fields = []
+        if len(fields) == 1:
+            name = fields[0]
+    number = 1
+    unique = name
+    while unique in taken:
+        number += 1
+        unique = f"{name}-{number}"
+    return unique

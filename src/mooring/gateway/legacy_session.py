@@ -1,0 +1,274 @@
+"""A session with a legacy server: handshake, calls, and the requests that such a server makes of its client."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from mooring.errors import MethodNotFound, RpcError, UpstreamFailed, UpstreamUnavailable
+from mooring.gateway import profile as profiles
+from mooring.gateway import subscriptions
+from mooring.gateway.exchange import Client, Exchange
+from mooring.gateway.subscriptions import Filter
+from mooring.gateway.tracing import Tracer
+from mooring.gateway.upstream_session import UpstreamSession
+from mooring.protocol import jsonrpc, meta, translate
+from mooring.protocol.jsonrpc import Envelope, RequestId
+from mooring.protocol.versions import LATEST_LEGACY, LEGACY_VERSIONS, Era
+from mooring.transports.streamable_wire import StreamableWire
+from mooring.transports.wire import Answer, Leg, Wire
+
+SHARED_CAPABILITIES: Final = b'{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}'
+"""What we declare where one session serves many clients; a request that its caller cannot take is refused then."""
+OWN_INFO: Final = b'{"name":"mooring","version":"0.1.0"}'
+CANCEL_SECONDS: Final = 2.0
+
+
+class LegacySession(UpstreamSession):
+    """One initialized session with a server that speaks 2024-11-05 to 2025-11-25."""
+
+    era = Era.LEGACY
+
+    def __init__(self, key: str, owner: Client | None, tracer: Tracer) -> None:
+        super().__init__(key, owner, tracer)
+        self._subscribed: frozenset[str] = frozenset()
+        self._serving: dict[RequestId, asyncio.Task[None]] = {}
+        self._next_token = 1
+        self._adjusting = asyncio.Lock()
+
+    async def open(self, wire: Wire, version: str, capabilities: bytes, info: bytes) -> None:
+        """The handshake, in the name of the client that this session is for."""
+        self.wire = wire
+        params = jsonrpc.assemble(
+            {
+                "protocolVersion": msgspec.json.encode(version),
+                "capabilities": capabilities or b"{}",
+                "clientInfo": info or OWN_INFO,
+            }
+        )
+        answer = await self.request("initialize", params)
+        if answer.error:
+            raise HandshakeRefused(answer)
+        found = profiles.from_initialize(answer.result)
+        if found.version not in LEGACY_VERSIONS:
+            raise UpstreamUnavailable(f"the server wants to speak revision {found.version!r}, which we do not")
+        self.profile = found
+        if isinstance(wire, StreamableWire):
+            wire.settle(found.version, wire.offered_session)
+        wire.version = found.version  # type: ignore[attr-defined]
+        await self.wire.send(jsonrpc.notification("notifications/initialized"))
+
+    async def call(self, exchange: Exchange) -> Answer:
+        client = exchange.client
+        envelope = exchange.envelope
+        leg = Leg(exchange.method, envelope.params, partial(self._on_call_message, exchange))
+        leg.on_polled = partial(_on_polled, exchange)
+        if self.wire.correlates and client is self.owner and client.era is Era.LEGACY:
+            # A POST of its own in a session of its own: the message goes on as it came.
+            leg.id = bytes(envelope.id)
+            leg.body = exchange.body
+            leg.relayable = exchange.relayable and not translate.needed(self.version, client.version)
+        else:
+            self._prepare(leg, exchange)
+        self.calls[exchange] = None
+        try:
+            return await self.wire.request(leg)
+        except asyncio.CancelledError:
+            if self.wire.correlates and leg.id:
+                self.spawn(self._tell_cancelled(leg.id))
+            raise
+        finally:
+            del self.calls[exchange]
+            exchange.flow = None
+
+    def _prepare(self, leg: Leg, exchange: Exchange) -> None:
+        """A leg that others may share: ids and progress tokens are ours, the metadata of another era stays behind."""
+        if exchange.client.era is Era.MODERN:
+            leg.params = meta.without_request_metadata(exchange.envelope.params)
+        if b"progressToken" in bytes(exchange.envelope.params):
+            leg.token = bytes(exchange.read_meta().progress_token)
+        if leg.token and self.wire.correlates:
+            token = b'"mooring-%d"' % self._next_token
+            self._next_token += 1
+            leg.params = meta.with_meta(leg.params, meta.PROGRESS_TOKEN, token)
+            leg.on_message = partial(self._on_shared_message, exchange, leg.token)
+
+    async def _tell_cancelled(self, request_id: bytes) -> None:
+        try:
+            notice = jsonrpc.notification("notifications/cancelled", b'{"requestId":%b}' % request_id)
+            await asyncio.wait_for(self.wire.send(notice), CANCEL_SECONDS)
+        except (UpstreamFailed, TimeoutError):
+            pass  # it was a courtesy; nobody waits for the answer any more
+
+    async def notify(self, client: Client, envelope: Envelope, data: bytes) -> None:
+        """A notification of the client; the ones that only its own session may hear stay out of shared ones."""
+        if self.owner is client or envelope.method == "notifications/roots/list_changed":
+            await self.wire.send(data)
+
+    async def request(self, method: str, params: bytes | Raw = b"") -> Answer:
+        """A request of our own."""
+        return await self.wire.request(Leg(method, params, self.on_unsolicited))
+
+    # Changes and subscriptions
+
+    async def adjust(self, wish: Filter) -> Filter:
+        async with self._adjusting:
+            return await self._adjust(wish)
+
+    async def _adjust(self, wish: Filter) -> Filter:
+        assert self.profile is not None
+        can_subscribe = self.profile.flag("resources", "subscribe")
+        wanted = frozenset(wish.resource_subscriptions) if can_subscribe else frozenset[str]()
+        for uri in self._subscribed - wanted:
+            await self.request("resources/unsubscribe", msgspec.json.encode({"uri": uri}))
+        granted = self._subscribed & wanted
+        for uri in wanted - self._subscribed:
+            answer = await self.request("resources/subscribe", msgspec.json.encode({"uri": uri}))
+            if not answer.error:
+                granted |= {uri}
+        self._subscribed = granted
+        if isinstance(self.wire, StreamableWire) and wish != subscriptions.NOTHING:
+            self.wire.listen()
+        return Filter(
+            wish.tools_list_changed and self.profile.flag("tools", "listChanged"),
+            wish.prompts_list_changed and self.profile.flag("prompts", "listChanged"),
+            wish.resources_list_changed and self.profile.flag("resources", "listChanged"),
+            tuple(uri for uri in wish.resource_subscriptions if uri in granted),
+            wish.task_ids,
+        )
+
+    # What the server says
+
+    def _on_call_message(self, exchange: Exchange, envelope: Envelope, data: bytes) -> None:
+        """Something that arrived tied to a call."""
+        if envelope.id:
+            self._serve(envelope, exchange)
+        elif envelope.method in subscriptions.CHANGES:
+            self.deliver_change(envelope.method, envelope.params)
+        elif envelope.method == "notifications/cancelled":
+            self._withdraw(envelope)
+        elif envelope.method == "notifications/message":
+            if exchange.client.wants_log(_level_of(envelope)):
+                exchange.emit(data)
+        else:
+            if envelope.method == "notifications/progress":
+                exchange.progressed(asyncio.get_running_loop().time())
+            exchange.emit(data)
+
+    def _on_shared_message(self, exchange: Exchange, token: bytes, envelope: Envelope, data: bytes) -> None:
+        """As above, in a session where the progress token that the server knows is ours."""
+        if envelope.method == "notifications/progress":
+            params = meta.with_member(envelope.params, meta.PROGRESS_TOKEN, token)
+            envelope = Envelope("2.0", method=envelope.method, params=Raw(params))
+            data = jsonrpc.notification("notifications/progress", params)
+        self._on_call_message(exchange, envelope, data)
+
+    def on_unsolicited(self, envelope: Envelope, data: bytes) -> None:
+        """Something that arrived on its own: find whom it concerns, or nobody."""
+        exchange = self._sole_call()
+        if exchange is not None:
+            self._on_call_message(exchange, envelope, data)
+            return
+        if envelope.id:
+            self._serve(envelope, None)
+        elif envelope.method in subscriptions.CHANGES:
+            self.deliver_change(envelope.method, envelope.params)
+        elif envelope.method == "notifications/cancelled":
+            self._withdraw(envelope)
+        elif self.owner is not None:
+            self._tell_owner(self.owner, envelope, data)
+
+    def _tell_owner(self, owner: Client, envelope: Envelope, data: bytes) -> None:
+        if envelope.method == "notifications/message" and not owner.wants_log(_level_of(envelope)):
+            return
+        owner.push(data)
+
+    def _sole_call(self) -> Exchange | None:
+        """On a shared channel a message can be tied to a call only if all calls in flight are one client's."""
+        if not self.calls or self.wire.correlates:
+            return None
+        calls = list(self.calls)
+        newest = calls[-1]
+        if self.owner is not None or all(call is newest for call in calls):
+            return newest
+        return None
+
+    # Requests that the server makes
+
+    def _serve(self, envelope: Envelope, exchange: Exchange | None) -> None:
+        task = asyncio.get_running_loop().create_task(self._answer(envelope, exchange))
+        key = jsonrpc.id_key(envelope.id)
+        self._serving[key] = task
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._served, key))
+
+    def _served(self, key: RequestId, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._serving.get(key) is task:
+            del self._serving[key]
+
+    def _withdraw(self, envelope: Envelope) -> None:
+        """The server no longer wants the answer to a request of its own."""
+        raw = meta.read_params(envelope.params).request_id
+        if raw and jsonrpc.is_request_id(bytes(raw)) and (task := self._serving.get(jsonrpc.id_key(raw))):
+            task.cancel()
+
+    async def _answer(self, envelope: Envelope, exchange: Exchange | None) -> None:
+        method = envelope.method or ""
+        try:
+            answer = await self._ask(method, envelope.params, exchange)
+        except RpcError as error:
+            message = jsonrpc.error(envelope.id, error.encode())
+        else:
+            if answer.error:
+                message = jsonrpc.error(envelope.id, answer.error)
+            else:
+                message = jsonrpc.result(envelope.id, answer.result)
+        try:
+            await self.wire.send(message)
+        except UpstreamFailed as error:
+            self.on_noise(message, f"our answer to `{method}` did not reach the server: {error}")
+
+    async def _ask(self, method: str, params: Raw, exchange: Exchange | None) -> Answer:
+        if method == "ping":
+            return Answer(version=self.version, result=b"{}")
+        client = exchange.client if exchange is not None else self.owner
+        if client is not None and (exchange is not None or client.era is Era.LEGACY):
+            if not client.can(method, params):
+                raise MethodNotFound(f"the client cannot take `{method}`")
+            return await client.ask(exchange, method, params)
+        return _answer_for_nobody(method, self.version)
+
+
+def _answer_for_nobody(method: str, version: str) -> Answer:
+    """A request outside any call, in a session without a client of its own, has nobody to go to."""
+    if method == "roots/list":
+        return Answer(version=version, result=b'{"roots":[]}')
+    if method == "elicitation/create":
+        return Answer(version=version, result=b'{"action":"cancel"}')
+    raise MethodNotFound(f"`{method}` could not be tied to a call of any client")
+
+
+class HandshakeRefused(UpstreamUnavailable):
+    """The server answered `initialize` with an error."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        text = bytes(answer.error).decode("utf-8", "replace")
+        super().__init__(f"the server refused `initialize`: {text[:300]}")
+
+
+def _on_polled(exchange: Exchange, retry: int | None) -> None:
+    if exchange.sink is not None:
+        exchange.sink.polled(retry)
+
+
+def _level_of(envelope: Envelope) -> str:
+    return meta.text(meta.read_params(envelope.params).level) or "info"
+
+
+__all__ = ["LATEST_LEGACY", "SHARED_CAPABILITIES", "HandshakeRefused", "LegacySession"]

@@ -1,0 +1,368 @@
+"""The way to a modern server: no handshake, every request carries all it needs, input is asked for in rounds."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Raw
+
+from mooring.errors import HEADER_MISMATCH, MissingCapability, RpcError, UpstreamFailed
+from mooring.gateway import subscriptions
+from mooring.gateway.exchange import Client, Exchange
+from mooring.gateway.profile import Profile
+from mooring.gateway.subscriptions import Filter
+from mooring.gateway.tracing import Tracer
+from mooring.gateway.upstream_session import UpstreamSession
+from mooring.protocol import jsonrpc, meta, routing_headers, translate
+from mooring.protocol.jsonrpc import Envelope
+from mooring.protocol.versions import Era
+from mooring.transports.wire import Answer, Leg, Wire
+
+ROUNDS: Final = 16
+"""How often a server may ask a legacy client for more before we call it a loop."""
+OWN_CAPABILITIES: Final = b"{}"
+OWN_INFO: Final = b'{"name":"mooring","version":"0.1.0"}'
+LISTEN_RETRY_SECONDS: Final = (0.5, 30.0)
+ACKNOWLEDGED_SECONDS: Final = 10.0
+INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
+
+
+class ModernSession(UpstreamSession):
+    """A stateless server. Over HTTP this is only a way to it; over stdio it is one child."""
+
+    era = Era.MODERN
+
+    def __init__(self, key: str, owner: Client | None, tracer: Tracer) -> None:
+        super().__init__(key, owner, tracer)
+        self._annotations: dict[str, dict[routing_headers.Path, str]] | None = None
+        self._listening: _Listening | None = None
+        self._adjusting = asyncio.Lock()
+
+    def open(self, wire: Wire, profile: Profile) -> None:
+        self.wire = wire
+        self.profile = profile
+        wire.version = profile.version
+
+    async def call(self, exchange: Exchange) -> Answer:
+        self.calls[exchange] = None
+        try:
+            if exchange.client.era is Era.MODERN:
+                return await self._call_as_is(exchange)
+            return await self._call_in_rounds(exchange)
+        finally:
+            del self.calls[exchange]
+
+    async def _call_as_is(self, exchange: Exchange) -> Answer:
+        """Modern client, modern server: the message goes on as it came (less what the chain changed)."""
+        leg = Leg(exchange.method, exchange.envelope.params, partial(self._on_call_message, exchange))
+        if self.wire.correlates:
+            leg.id = bytes(exchange.envelope.id)
+            leg.body = exchange.body
+            leg.relayable = exchange.relayable
+            leg.headers = await self._headers(exchange.method, exchange.envelope.params, exchange.headers)
+        elif b"progressToken" in bytes(exchange.envelope.params):
+            leg.token = bytes(exchange.read_meta().progress_token)
+        return await self.wire.request(leg)
+
+    # Legacy client
+
+    async def _call_in_rounds(self, exchange: Exchange) -> Answer:
+        """A server that needs input says so and is asked again; the client is asked in the ordinary way."""
+        client = exchange.client
+        params = meta.with_request_metadata(
+            exchange.envelope.params,
+            version=self.version,
+            capabilities=client.capabilities,
+            client_info=client.info,
+            log_level=client.log_level,
+        )
+        answer = await self._round(exchange, params)
+        for _ in range(ROUNDS):
+            wanted = input_required(answer) if exchange.method in INPUT_METHODS else None
+            if wanted is None:
+                return answer
+            answer = await self._round(exchange, await self._gather(exchange, params, wanted))
+        raise UpstreamFailed(f"the server asked for input more than {ROUNDS} times")
+
+    async def _round(self, exchange: Exchange, params: bytes) -> Answer:
+        answer = await self._send_round(exchange, params)
+        if answer.error and exchange.method == "tools/call" and _code(answer) == HEADER_MISMATCH:
+            # The tool's definition changed under us: read it again and repeat; the server ran nothing.
+            self._annotations = None
+            answer = await self._send_round(exchange, params)
+        return answer
+
+    async def _send_round(self, exchange: Exchange, params: bytes) -> Answer:
+        leg = Leg(exchange.method, params, partial(self._on_call_message, exchange))
+        if self.wire.correlates:
+            leg.headers = await self._headers(exchange.method, params, b"")
+        elif b"progressToken" in params:
+            leg.token = bytes(exchange.read_meta().progress_token)
+        return await self.wire.request(leg)
+
+    async def _gather(self, exchange: Exchange, params: bytes, wanted: InputRequired) -> bytes:
+        """Put the server's questions to the client, and its answers into the next round."""
+        responses: dict[str, Raw | bytes] = {}
+        for name, question in wanted.input_requests.items():
+            answer = await self._put(exchange, question)
+            responses[name] = answer.result if not answer.error else _declined(question.method, answer)
+        members: dict[str, Raw | bytes] = dict(jsonrpc.members(params))
+        if responses:
+            members["inputResponses"] = jsonrpc.assemble(responses)
+        if wanted.request_state is not None:
+            members["requestState"] = msgspec.json.encode(wanted.request_state)
+        return jsonrpc.assemble(members)
+
+    async def _put(self, exchange: Exchange, question: Question) -> Answer:
+        params = question.params
+        if question.method == "elicitation/create" and b'"url"' in bytes(params):
+            params = _with_elicitation_id(params)
+        if not exchange.client.can(question.method, params):
+            raise MissingCapability(
+                f"the server needs `{question.method}`, which this client cannot do{_link(params)}"
+            )
+        return await exchange.client.ask(exchange, question.method, params)
+
+    # Headers
+
+    async def _headers(self, method: str, params: bytes | Raw, given: bytes) -> bytes:
+        """What a 2026-07-28 request says in its headers, computed from what its body says."""
+        member = routing_headers.NAMED_BY.get(method)
+        name = None
+        if member is not None:
+            read = meta.read_params(params)
+            name = meta.text({"name": read.name, "uri": read.uri, "taskId": read.task_id}[member])
+        block = routing_headers.write(self.version, method, name)
+        if method != "tools/call":
+            return block
+        if given:
+            return block + given
+        return block + await self._param_headers(name or "", params)
+
+    async def _param_headers(self, tool: str, params: bytes | Raw) -> bytes:
+        if self._annotations is None:
+            self._annotations = await self._read_annotations()
+        annotations = self._annotations.get(tool)
+        if not annotations:
+            return b""
+        arguments = jsonrpc.members(params).get("arguments", b"{}")
+        return routing_headers.param_headers(annotations, msgspec.json.decode(arguments))
+
+    async def _read_annotations(self) -> dict[str, dict[routing_headers.Path, str]]:
+        found: dict[str, dict[routing_headers.Path, str]] = {}
+        cursor: str | None = None
+        for _ in range(100):
+            params: dict[str, Any] = {"cursor": cursor} if cursor is not None else {}
+            answer = await self.request("tools/list", msgspec.json.encode(params))
+            if answer.error:
+                break
+            page = cast("dict[str, Any]", msgspec.json.decode(answer.result))
+            for tool in page.get("tools", []):
+                try:
+                    found[tool["name"]] = routing_headers.annotated(tool.get("inputSchema"))
+                except (routing_headers.InvalidHeaderAnnotation, KeyError, TypeError):
+                    continue
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                break
+        return found
+
+    async def request(self, method: str, params: bytes | Raw = b"") -> Answer:
+        """A request of our own."""
+        full = meta.with_request_metadata(
+            params, version=self.version, capabilities=OWN_CAPABILITIES, client_info=OWN_INFO, log_level=b""
+        )
+        leg = Leg(method, full, self.on_unsolicited)
+        if self.wire.correlates:
+            leg.headers = routing_headers.write(self.version, method, None)
+        return await self.wire.request(leg)
+
+    async def notify(self, client: Client, envelope: Envelope, data: bytes) -> None:
+        """Modern servers take no notifications from a client but cancellations, which the wire sends itself."""
+
+    # What the server says
+
+    def _on_call_message(self, exchange: Exchange, envelope: Envelope, data: bytes) -> None:
+        if envelope.id:
+            self.on_noise(data, "a request from a server of an era in which servers make none")
+        elif envelope.method == "notifications/message" and not exchange.client.wants_log(_level_of(envelope)):
+            return
+        else:
+            if envelope.method == "notifications/progress":
+                exchange.progressed(asyncio.get_running_loop().time())
+            exchange.emit(data)
+
+    def on_unsolicited(self, envelope: Envelope, data: bytes) -> None:
+        """On stdio everything arrives here: changes by their subscription, the rest by the only call in flight."""
+        method = envelope.method or ""
+        if self._listening is not None and self._listening.take(envelope):
+            return
+        if envelope.id:
+            self.on_noise(data, "a request from a server of an era in which servers make none")
+        elif method in subscriptions.CHANGES:
+            self._changed(method, envelope.params)
+        elif len(self.calls) == 1:
+            self._on_call_message(next(iter(self.calls)), envelope, data)
+
+    def _changed(self, method: str, params: Raw | bytes) -> None:
+        if method == subscriptions.TOOLS_CHANGED:
+            self._annotations = None
+        self.deliver_change(method, meta.without_meta(params, meta.SUBSCRIPTION_ID))
+
+    async def adjust(self, wish: Filter) -> Filter:
+        """There is no way to amend a listen stream: open the new one, then let go of the old one."""
+        async with self._adjusting:
+            old = self._listening
+            if old is not None and old.wish == wish and not old.task.done():
+                return old.granted
+            if wish == subscriptions.NOTHING:
+                self._listening = None
+                granted = wish
+            else:
+                new = _Listening(self, wish)
+                self._listening = new
+                granted = await new.acknowledged()
+            if old is not None:
+                old.task.cancel()
+            return granted
+
+    async def listen(self, wish: Filter, listening: _Listening) -> None:
+        """One listen request, until the server ends it."""
+        params = meta.with_request_metadata(
+            jsonrpc.assemble({"notifications": msgspec.json.encode(wish)}),
+            version=self.version,
+            capabilities=OWN_CAPABILITIES,
+            client_info=OWN_INFO,
+            log_level=b"",
+        )
+        leg = Leg("subscriptions/listen", params, lambda envelope, _: listening.heard(envelope))
+        if self.wire.correlates:
+            leg.headers = routing_headers.write(self.version, "subscriptions/listen", None)
+        answer = await self.wire.request(leg)
+        if answer.error:
+            listening.refused()
+
+    def heard_change(self, envelope: Envelope) -> None:
+        self._changed(envelope.method or "", envelope.params)
+
+
+class _Listening:
+    """Our listen stream to a server, opened again when it breaks."""
+
+    def __init__(self, session: ModernSession, wish: Filter) -> None:
+        self.wish = wish
+        self.granted = subscriptions.NOTHING
+        self._session = session
+        self._acknowledged = asyncio.Event()
+        self._refused = False
+        self.task = asyncio.get_running_loop().create_task(self._run())
+        session._tasks.add(self.task)  # noqa: SLF001 - ends with its session
+        self.task.add_done_callback(session._tasks.discard)  # noqa: SLF001
+
+    async def acknowledged(self) -> Filter:
+        try:
+            await asyncio.wait_for(self._acknowledged.wait(), ACKNOWLEDGED_SECONDS)
+        except TimeoutError:
+            self._session.on_noise(b"", "the server did not acknowledge `subscriptions/listen`")
+        return self.granted
+
+    def take(self, envelope: Envelope) -> bool:
+        """On a shared channel: whether this belongs to the stream."""
+        if envelope.method == "notifications/subscriptions/acknowledged" or meta.read_meta(
+            meta.read_params(envelope.params)
+        ).subscription_id:
+            self.heard(envelope)
+            return True
+        return False
+
+    def heard(self, envelope: Envelope) -> None:
+        if envelope.method == "notifications/subscriptions/acknowledged":
+            raw = jsonrpc.members(envelope.params).get("notifications", b"{}")
+            try:
+                self.granted = msgspec.json.decode(raw, type=Filter)
+            except msgspec.DecodeError:
+                self.granted = self.wish
+            self._acknowledged.set()
+        elif envelope.method in subscriptions.CHANGES:
+            self._session.heard_change(envelope)
+
+    def refused(self) -> None:
+        self._refused = True
+        self._acknowledged.set()
+
+    async def _run(self) -> None:
+        wait, longest = LISTEN_RETRY_SECONDS
+        while not self._refused:
+            try:
+                await self._session.listen(self.wish, self)
+                wait = LISTEN_RETRY_SECONDS[0]
+            except RpcError as error:
+                self._session.on_noise(b"", f"`subscriptions/listen` broke: {error}")
+            if self._session.lost is not None or self._refused:
+                self._acknowledged.set()
+                return
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, longest)
+
+
+class Question(msgspec.Struct, frozen=True):
+    """One of the requests in an `input_required` result."""
+
+    method: str
+    params: Raw = Raw(b"{}")
+
+
+class InputRequired(msgspec.Struct, frozen=True, rename="camel"):
+    result_type: str = "complete"
+    input_requests: dict[str, Question] = msgspec.field(default_factory=dict[str, Question])
+    request_state: str | None = None
+
+
+def input_required(answer: Answer) -> InputRequired | None:
+    """The questions in an answer, if it is not the final one."""
+    raw = bytes(answer.result)
+    if b'"input_required"' not in raw:
+        return None
+    try:
+        wanted = msgspec.json.decode(raw, type=InputRequired)
+    except msgspec.DecodeError:
+        return None
+    return wanted if wanted.result_type == "input_required" else None
+
+
+def _declined(method: str, answer: Answer) -> bytes:
+    """A client that answers with an error has declined; only elicitation has a word for it."""
+    if method == "elicitation/create":
+        return b'{"action":"cancel"}'
+    if method == "roots/list":
+        return b'{"roots":[]}'
+    text = bytes(answer.error).decode("utf-8", "replace")
+    raise UpstreamFailed(f"the client refused `{method}`: {text[:300]}")
+
+
+def _with_elicitation_id(params: Raw) -> bytes:
+    """2025-11-25 wants an id for a URL elicitation, which 2026-07-28 no longer has."""
+    members: dict[str, Raw | bytes] = dict(jsonrpc.members(params))
+    if "url" in members and "elicitationId" not in members:
+        members["elicitationId"] = msgspec.json.encode(f"mooring-{hash(bytes(members['url'])) & 0xFFFFFFFF:x}")
+    return jsonrpc.assemble(members)
+
+
+def _link(params: bytes | Raw) -> str:
+    """The address of a URL elicitation, for a client that can only read text."""
+    url = meta.text(jsonrpc.members(params).get("url", b""))
+    return f"; open {url} yourself, then try again" if url else ""
+
+
+def _code(answer: Answer) -> int:
+    return cast("dict[str, Any]", msgspec.json.decode(answer.error)).get("code", 0)
+
+
+def _level_of(envelope: Envelope) -> str:
+    return meta.text(meta.read_params(envelope.params).level) or "info"
+
+
+__all__ = ["InputRequired", "ModernSession", "Question", "input_required", "translate"]

@@ -1,0 +1,333 @@
+"""A server as its clients see it: runs their exchanges, answers what is ours to answer, passes on the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Raw
+
+from mooring.errors import (
+    INTERNAL_ERROR,
+    URL_ELICITATION_REQUIRED,
+    InvalidParams,
+    MethodNotFound,
+    MissingCapability,
+    RpcError,
+    UpstreamTimedOut,
+    http_status_of,
+)
+from mooring.gateway import profile as profiles
+from mooring.gateway.clients import LEVELS, LegacyClient
+from mooring.gateway.exchange import Client, Exchange, Handler, Middleware, compose
+from mooring.gateway.interactions import EXPIRED_TEXT, Interactions
+from mooring.gateway.legacy_session import LegacySession
+from mooring.gateway.listening import ListenStream
+from mooring.gateway.modern_session import INPUT_METHODS, InputRequired, input_required
+from mooring.gateway.subscriptions import Filter
+from mooring.gateway.tracing import Tracer
+from mooring.gateway.upstream import Upstream
+from mooring.protocol import jsonrpc, meta, translate
+from mooring.protocol.versions import Era
+from mooring.transports.wire import Answer
+
+log = logging.getLogger(__name__)
+
+GONE_IN_MODERN: Final = frozenset(
+    {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list", "tasks/result"}
+)
+"""Requests that 2026-07-28 no longer has."""
+NOT_IN_LEGACY: Final = frozenset({"server/discover", "subscriptions/listen"})
+
+
+class Server:
+    """One entry of the configuration, behind `/mcp/<id>`."""
+
+    def __init__(
+        self, server_id: str, upstream: Upstream, interactions: Interactions, tracer: Tracer, chain: list[Middleware]
+    ) -> None:
+        self.id = server_id
+        self.upstream = upstream
+        self.interactions = interactions
+        self.tracer = tracer
+        self.exchanges: dict[Exchange, None] = {}
+        self._handle: Handler = compose(chain, self._route)
+
+    # Running an exchange
+
+    def start(self, exchange: Exchange) -> None:
+        """Begin to work on a request; its sink gets the answer."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        policy = self.upstream.policy
+        exchange.started = now
+        exchange.patience = policy.call_seconds
+        exchange.deadline = now + policy.call_seconds
+        exchange.final_deadline = now + policy.total_seconds
+        self.exchanges[exchange] = None
+        exchange.task = loop.create_task(self._run(exchange))
+
+    async def _run(self, exchange: Exchange) -> None:
+        try:
+            answer = await self._handle(exchange)
+        except asyncio.CancelledError:
+            self._cancelled(exchange)
+        except RpcError as error:
+            self._fail(exchange, error)
+        except Exception:
+            log.exception("%s: `%s` failed", self.id, exchange.method)
+            self._fail(exchange, RpcError("internal error", code=INTERNAL_ERROR))
+        else:
+            self._finish(exchange, answer)
+        finally:
+            del self.exchanges[exchange]
+            running = exchange.client.running
+            key = jsonrpc.id_key(exchange.envelope.id)
+            if running.get(key) is exchange:
+                del running[key]
+            if exchange.parked is not None:
+                self.interactions.forget(exchange)
+
+    def _cancelled(self, exchange: Exchange) -> None:
+        if exchange.timed_out:
+            waited = asyncio.get_running_loop().time() - exchange.started
+            self._fail(exchange, UpstreamTimedOut(f"`{self.id}` did not answer within {waited:.0f} s"))
+        elif exchange.sink is not None:
+            exchange.sink.drop()
+
+    def _fail(self, exchange: Exchange, error: RpcError) -> None:
+        if exchange.sink is None:
+            return
+        raw = error.encode()
+        if exchange.client.era is Era.LEGACY:
+            raw = translate.error(exchange.method, raw, exchange.client.version, exchange.client.version)
+        status = http_status_of(error.code) if exchange.client.era is Era.MODERN else 200
+        exchange.sink.answer(jsonrpc.error(exchange.envelope.id, raw), status)
+
+    def _finish(self, exchange: Exchange, answer: Answer | None) -> None:
+        sink = exchange.sink
+        if sink is None or answer is None:
+            return
+        if answer.relay is not None:
+            sink.relay(answer.relay)
+            return
+        client = exchange.client
+        request_id = exchange.envelope.id
+        if not translate.needed(answer.version, client.version):
+            if answer.whole:
+                sink.answer(answer.whole, answer.status if client.era is Era.MODERN else 200)
+            elif answer.error:
+                sink.answer(jsonrpc.error(request_id, answer.error), _status(client, answer.error))
+            else:
+                sink.answer(jsonrpc.result(request_id, answer.result))
+        elif answer.error:
+            raw = translate.error(exchange.method, answer.error, answer.version, client.version)
+            sink.answer(jsonrpc.error(request_id, raw), _status(client, raw))
+        else:
+            raw = translate.result(exchange.method, answer.result, client.version)
+            sink.answer(jsonrpc.result(request_id, raw))
+
+    def sweep(self, now: float) -> None:
+        """Deadlines and keep-alives of everything in flight; called a few times a second."""
+        for exchange in list(self.exchanges):
+            if exchange.sink is None:
+                continue  # it waits for its client, which has a limit of its own
+            if now > exchange.deadline:
+                exchange.timed_out = True
+                exchange.cancel()
+            else:
+                exchange.sink.tick(now - exchange.started)
+        self.upstream.stop_idle(now)
+
+    # Routing
+
+    async def _route(self, exchange: Exchange) -> Answer | None:
+        client = exchange.client
+        if client.era is Era.MODERN:
+            return await self._route_modern(exchange)
+        match exchange.method:
+            case "ping":
+                return Answer(version=client.version, result=b"{}")
+            case "logging/setLevel":
+                return await self._set_level(exchange)
+            case "resources/subscribe" | "resources/unsubscribe":
+                return await self._change_subscription(exchange)
+            case method if method in NOT_IN_LEGACY:
+                raise MethodNotFound(f"`{method}` does not exist in revision {client.version}")
+            case _:
+                return await self.upstream.call(exchange)
+
+    async def _route_modern(self, exchange: Exchange) -> Answer | None:
+        method = exchange.method
+        if method in GONE_IN_MODERN:
+            raise MethodNotFound(f"`{method}` does not exist in revision {exchange.client.version}")
+        if method == "server/discover":
+            return await self._discover(exchange)
+        if method == "subscriptions/listen":
+            return await self._listen(exchange)
+        if method in INPUT_METHODS:
+            return await self._call_with_input(exchange)
+        return await self.upstream.call(exchange)
+
+    async def _call_with_input(self, exchange: Exchange) -> Answer | None:
+        """A request that its server may answer with questions first."""
+        raw = bytes(exchange.envelope.params)
+        if b'"requestState"' in raw and exchange.read_params().request_state:
+            if self.interactions.is_suspended_state(exchange):
+                return self._resume(exchange)
+            self._restore_state(exchange)
+        answer = await self.upstream.call(exchange)
+        if answer.error:
+            return self._as_url_elicitation(exchange, answer) or answer
+        wanted = input_required(answer) if answer.relay is None else None
+        return answer if wanted is None else self._checked_input(exchange, answer, wanted)
+
+    def _resume(self, exchange: Exchange) -> Answer | None:
+        """The waiting call answers on this request's sink; this exchange itself has nothing more to do."""
+        sink = exchange.sink
+        resumed = self.interactions.resume(exchange)
+        if resumed is None:
+            return _expired(exchange)
+        exchange.sink = None
+        exchange.client.running[jsonrpc.id_key(resumed.envelope.id)] = resumed
+        if sink is not None:
+            sink.bind(resumed)
+        return None
+
+    def _restore_state(self, exchange: Exchange) -> None:
+        """Give a modern server its own state back, in place of the sealed one that the client had."""
+        state = msgspec.json.encode(self.interactions.open_state(exchange))
+        params = meta.with_member(exchange.envelope.params, "requestState", state)
+        exchange.envelope.params = Raw(params)
+        exchange.body = jsonrpc.request(exchange.envelope.id, exchange.method, params)
+        exchange.params = exchange.meta = None
+
+    def _checked_input(self, exchange: Exchange, answer: Answer, wanted: InputRequired) -> Answer:
+        """Never ask a client for what it did not declare; never let a server's state out unsealed."""
+        for question in wanted.input_requests.values():
+            if not exchange.client.can(question.method, question.params):
+                capability = question.method.split("/")[0]
+                raise MissingCapability(
+                    f"the server needs `{question.method}`, which this request did not declare",
+                    data={"requiredCapabilities": {capability: {}}},
+                )
+        sealed = self.interactions.seal_state(exchange, wanted)
+        if sealed is None:
+            return answer
+        result = meta.with_member(answer.result, "requestState", msgspec.json.encode(sealed))
+        return Answer(version=answer.version, result=result)
+
+    def _as_url_elicitation(self, exchange: Exchange, answer: Answer) -> Answer | None:
+        """2025-11-25 asks for a URL to be visited with an error (-32042), 2026-07-28 with questions."""
+        if answer.version == exchange.client.version:
+            return None
+        error = cast("dict[str, Any]", msgspec.json.decode(answer.error))
+        if error.get("code") != URL_ELICITATION_REQUIRED:
+            return None
+        questions: dict[str, Any] = {}
+        for number, elicitation in enumerate((error.get("data") or {}).get("elicitations", []), 1):
+            kept = {name: value for name, value in elicitation.items() if name != "elicitationId"}
+            questions[f"url-{number}"] = {"method": "elicitation/create", "params": kept}
+        if not questions or not exchange.client.can("elicitation/create", b'{"mode":"url","url":""}'):
+            return None
+        result = {"resultType": "input_required", "inputRequests": questions}
+        return Answer(version=exchange.client.version, result=msgspec.json.encode(result))
+
+    # What the gateway answers itself
+
+    async def introduce(self, client: LegacyClient) -> bytes:
+        """The result of `initialize`."""
+        found = await self.upstream.learn(client)
+        return profiles.initialize_result(found, client.version, self.id)
+
+    async def _discover(self, exchange: Exchange) -> Answer:
+        found = await self.upstream.learn(exchange.client)
+        if found.era is Era.LEGACY:
+            return Answer(version=exchange.client.version, result=profiles.discover_result(found, self.id))
+        answer = await self.upstream.call(exchange)
+        if answer.error or answer.relay is not None:
+            return answer
+        spoken = msgspec.json.encode(profiles.MODERN_VERSIONS)
+        return Answer(version=answer.version, result=meta.with_member(answer.result, "supportedVersions", spoken))
+
+    async def _listen(self, exchange: Exchange) -> Answer:
+        """A stream of changes, open until the client closes it or the server is gone."""
+        raw = jsonrpc.members(exchange.envelope.params).get("notifications", b"{}")
+        try:
+            wish = msgspec.json.decode(raw, type=Filter)
+        except msgspec.DecodeError as error:
+            raise InvalidParams(f"`notifications` cannot be read: {error}") from None
+        session = await self.upstream.session_for(exchange.client)
+        stream = ListenStream(exchange, wish)
+        exchange.deadline = exchange.final_deadline = float("inf")
+        try:
+            stream.acknowledge(await session.subscribe(stream))
+            await stream.ended
+        finally:
+            await asyncio.shield(session.unsubscribe(stream))
+        return Answer(version=exchange.client.version, result=stream.closing_result())
+
+    async def _set_level(self, exchange: Exchange) -> Answer:
+        client = exchange.client
+        assert isinstance(client, LegacyClient)
+        level = meta.text(exchange.read_params().level)
+        if level not in LEVELS:
+            raise InvalidParams(f"`level` must be one of {', '.join(LEVELS)}")
+        found = await self.upstream.learn(client)
+        if found.capability("logging") is None:
+            raise MethodNotFound("the server does not support logging")
+        client.set_level(level)
+        session = await self.upstream.session_for(client)
+        if isinstance(session, LegacySession) and session.owner is client:
+            return await self.upstream.call(exchange)
+        if isinstance(session, LegacySession):
+            # Shared: the server is as verbose as anybody needs, and each client gets its own level's worth.
+            await session.request("logging/setLevel", b'{"level":"debug"}')
+        return Answer(version=client.version, result=b"{}")
+
+    async def _change_subscription(self, exchange: Exchange) -> Answer:
+        client = exchange.client
+        assert isinstance(client, LegacyClient)
+        uri = meta.text(exchange.read_params().uri)
+        if uri is None:
+            raise InvalidParams("`uri` must be a string")
+        found = await self.upstream.learn(client)
+        if not found.flag("resources", "subscribe"):
+            raise MethodNotFound("the server does not support subscriptions")
+        session = await self.upstream.session_for(client)
+        uris = [known for known in client.wants.resource_subscriptions if known != uri]
+        if exchange.method == "resources/subscribe":
+            uris.append(uri)
+        client.wants = msgspec.structs.replace(client.wants, resource_subscriptions=tuple(uris))
+        granted = await session.subscribe(client)
+        if exchange.method == "resources/subscribe" and uri not in granted.resource_subscriptions:
+            raise InvalidParams(f"the server refused the subscription to `{uri}`")
+        return Answer(version=client.version, result=b"{}")
+
+    async def attach(self, client: LegacyClient) -> None:
+        """From now on this client hears of changes."""
+        session = await self.upstream.session_for(client)
+        if client not in session.subscribers and not client.closed:
+            await session.subscribe(client)
+
+    async def detach(self, client: LegacyClient) -> None:
+        """The client is gone."""
+        session = self.upstream.session_if_open(client)
+        if session is not None and session.owner is not client and client in session.subscribers:
+            await session.unsubscribe(client)
+        self.upstream.release(client)
+
+
+def _status(client: Client, error: Raw | bytes) -> int:
+    if client.era is Era.LEGACY:
+        return 200
+    return http_status_of(cast("dict[str, Any]", msgspec.json.decode(error)).get("code", 0))
+
+
+def _expired(exchange: Exchange) -> Answer:
+    if exchange.method != "tools/call":
+        raise InvalidParams(EXPIRED_TEXT)
+    result = {"resultType": "complete", "isError": True, "content": [{"type": "text", "text": EXPIRED_TEXT}]}
+    return Answer(version=exchange.client.version, result=msgspec.json.encode(result))

@@ -1,0 +1,93 @@
+"""The legacy sessions of this gateway: made, found, expired. Their ids are sealed, so that none can be guessed."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from mooring.errors import SessionGone
+from mooring.gateway.clients import LegacyClient
+from mooring.gateway.exchange import ANONYMOUS
+from mooring.gateway.sealing import Seal
+from mooring.gateway.server import Server
+
+PURPOSE: Final = "mooring:session"
+SESSION_ID_SECONDS: Final = 30 * 24 * 3600.0
+"""How long another worker or replica could recognise an id as one of ours; the session itself ends much earlier."""
+STREAMS_SWEEP_SECONDS: Final = 10.0
+KEEP_ALIVE_SECONDS: Final = 15.0
+
+
+class SessionTable:
+    """Every open legacy session, by its id."""
+
+    def __init__(self, seal: Seal, idle_ttl_seconds: float) -> None:
+        self._seal = seal
+        self._ttl = idle_ttl_seconds
+        self._sessions: dict[bytes, tuple[LegacyClient, Server]] = {}
+        self._next_streams_sweep = 0.0
+        self._next_keep_alive = 0.0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def create(
+        self,
+        server: Server,
+        now: float,
+        *,
+        principal: str = ANONYMOUS,
+        channel: Callable[[bytes], None] | None = None,
+    ) -> LegacyClient:
+        """A new session, not yet initialized. Its id names server and principal to whoever holds the key."""
+        alias = secrets.token_hex(6)
+        values = {"server": server.id, "principal": principal, "alias": alias}
+        session_id = self._seal.wrap(PURPOSE, values, ttl_seconds=SESSION_ID_SECONDS).encode()
+        client = LegacyClient(session_id, server.tracer, alias=alias, principal=principal, channel=channel)
+        client.last_seen = now
+        self._sessions[session_id] = (client, server)
+        return client
+
+    def find(self, session_id: bytes, server: Server, principal: str, now: float) -> LegacyClient:
+        """The session with this id, if it is of this server and principal; anything else does not exist."""
+        entry = self._sessions.get(session_id)
+        if entry is None or entry[1] is not server or entry[0].principal != principal:
+            raise SessionGone("no such session; start again with `initialize`")
+        client = entry[0]
+        client.last_seen = now
+        return client
+
+    async def close(self, client: LegacyClient) -> None:
+        """End a session: its calls are cancelled, its streams closed, its own session upstream given up."""
+        entry = self._sessions.pop(client.session_id, None)
+        if entry is None:
+            return
+        client.close()
+        if client.tracer.active:
+            client.tracer.noted("client", client.alias, "session ended")
+        await entry[1].detach(client)
+
+    async def close_all(self) -> None:
+        for client, _ in list(self._sessions.values()):
+            await self.close(client)
+
+    def of_server(self, server: Server) -> int:
+        return sum(1 for _, owner in self._sessions.values() if owner is server)
+
+    def sweep(self, now: float) -> list[LegacyClient]:
+        """Keep streams alive, forget old ones, and name the sessions that have been idle for too long."""
+        if now >= self._next_keep_alive:
+            self._next_keep_alive = now + KEEP_ALIVE_SECONDS
+            for client, _ in self._sessions.values():
+                client.keep_alive()
+        if now < self._next_streams_sweep:
+            return []
+        self._next_streams_sweep = now + STREAMS_SWEEP_SECONDS
+        expired: list[LegacyClient] = []
+        for client, _ in self._sessions.values():
+            client.forget_old_streams(now)
+            busy = client.running or client.channel is not None or client.has_open_streams
+            if not busy and now - client.last_seen > self._ttl:
+                expired.append(client)
+        return expired

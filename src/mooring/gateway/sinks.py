@@ -1,0 +1,259 @@
+"""Where answers go: a POST that becomes JSON or an event stream, or the one channel of an older or local client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+
+from mooring.gateway.exchange import Exchange
+from mooring.gateway.streams import KEEP_ALIVE_SECONDS, EventOutlet, StreamLog
+from mooring.gateway.tracing import Tracer
+from mooring.protocol.sse import encode_event
+from mooring.transports.http_reply import Reply
+from mooring.transports.wire import Relay
+
+JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
+LEGACY_STREAM_AFTER_SECONDS: Final = 0.5
+"""A call that takes longer gets an event stream, which a legacy client can lose and pick up again."""
+MODERN_STREAM_AFTER_SECONDS: Final = 10.0
+"""A modern one gets it only to keep the connection alive; until then an error can still have its HTTP status."""
+
+
+class StreamOwner(Protocol):
+    """A legacy session, seen from one of its streams."""
+
+    primes: bool
+
+    def new_stream(self) -> StreamLog: ...
+
+
+class PostSink:
+    """The response to one POST. It stays undecided until there is something to say before the answer."""
+
+    __slots__ = ("_headers", "_log", "_opened_at", "_outlet", "_owner", "_peer", "_reply", "_streams", "_tracer")
+
+    def __init__(
+        self,
+        reply: Reply,
+        tracer: Tracer,
+        peer: str,
+        *,
+        streams: bool,
+        owner: StreamOwner | None = None,
+        headers: tuple[tuple[bytes, bytes], ...] = (),
+    ) -> None:
+        self._reply = reply
+        self._tracer = tracer
+        self._peer = peer
+        self._streams = streams
+        self._owner = owner
+        self._headers = headers
+        self._log: StreamLog | None = None
+        self._outlet: EventOutlet | None = None
+
+    def bind(self, exchange: Exchange) -> None:
+        """From now on a client that closes the connection cancels this exchange (2026-07-28)."""
+        self._reply.on_closed = exchange.cancel
+
+    def emit(self, message: bytes) -> None:
+        if self._outlet is None and not self._open():
+            return
+        if self._tracer.active:
+            self._tracer.message("client", "out", self._peer, message)
+        self._write(message)
+
+    def answer(self, message: bytes, status: int = 200) -> None:
+        if self._tracer.active:
+            self._tracer.message("client", "out", self._peer, message)
+        if self._outlet is None:
+            if not self._reply.closed:
+                self._reply.send(status, JSON_HEADERS + self._headers, message)
+            return
+        self._write(message)
+        self._end()
+
+    def relay(self, relay: Relay) -> None:
+        if self._tracer.active:
+            self._tracer.noted("client", self._peer, "a large answer flows through")
+        reply = self._reply
+        if reply.closed:
+            relay.abort()
+            return
+        reply.on_closed = relay.abort
+        reply.on_writable_changed = partial(_throttle, relay)
+        if self._outlet is None:
+            reply.start(200, JSON_HEADERS + self._headers, length=relay.length)
+            relay.attach(reply.write, partial(_end_body, reply))
+        else:
+            reply.write(b"event: message\ndata: ")
+            relay.attach(partial(_write_data, reply), partial(_end_event, reply))
+
+    def drop(self) -> None:
+        """No answer will come: the call was cancelled. An empty stream says so in HTTP."""
+        if self._reply.closed:
+            return
+        if self._outlet is None and not self._open():
+            self._reply.send(202, (), b"")
+            return
+        self._end()
+
+    def polled(self, retry_milliseconds: int | None) -> None:
+        """The server wants to be polled; so we let our client do the same, if it knows how to."""
+        if self._owner is None or not self._owner.primes:
+            return
+        if self._outlet is None and not self._open():
+            return
+        assert self._log is not None
+        assert self._outlet is not None
+        if retry_milliseconds is not None:
+            self._log.send(b"", retry=retry_milliseconds)
+        self._log.live = None
+        self._outlet.end()
+
+    def tick(self, age_seconds: float) -> None:
+        if self._outlet is None:
+            after = LEGACY_STREAM_AFTER_SECONDS if self._owner is not None else MODERN_STREAM_AFTER_SECONDS
+            if age_seconds >= after and not self._reply.closed:
+                self._open()
+        else:
+            _keep_alive(self._outlet)
+
+    def _open(self) -> bool:
+        if not self._streams or self._reply.closed:
+            return False
+        self._outlet = EventOutlet(self._reply, self._headers)
+        self._outlet.last_write = asyncio.get_running_loop().time()
+        if self._owner is not None:
+            self._log = self._owner.new_stream()
+            self._log.live = self._outlet
+            if self._owner.primes:
+                self._log.send(b"")
+        return True
+
+    def _write(self, message: bytes) -> None:
+        if self._log is not None:
+            self._log.send(message)
+        elif self._outlet is not None:
+            self._outlet.write(encode_event(message))
+
+    def _end(self) -> None:
+        if self._log is not None:
+            self._log.finish(asyncio.get_running_loop().time())
+        elif self._outlet is not None:
+            self._outlet.end()
+
+
+class ChannelSink:
+    """A client with one channel for everything: HTTP+SSE or stdio."""
+
+    __slots__ = ("_peer", "_send", "_tracer")
+
+    def __init__(self, send: Callable[[bytes], None], tracer: Tracer, peer: str) -> None:
+        self._send = send
+        self._tracer = tracer
+        self._peer = peer
+
+    def bind(self, exchange: Exchange) -> None:
+        """Requests on a channel are cancelled by a notification."""
+
+    def emit(self, message: bytes) -> None:
+        if self._tracer.active:
+            self._tracer.message("client", "out", self._peer, message)
+        self._send(message)
+
+    def answer(self, message: bytes, status: int = 200) -> None:
+        del status  # there is no HTTP response to put it on
+        self.emit(message)
+
+    def relay(self, relay: Relay) -> None:
+        raise AssertionError("answers to a channel are whole messages")
+
+    def drop(self) -> None:
+        """A cancelled call gets no answer."""
+
+    def polled(self, retry_milliseconds: int | None) -> None:
+        """There is no stream of its own to poll."""
+
+    def tick(self, age_seconds: float) -> None:
+        """The channel is kept alive by whoever owns it."""
+
+
+class BatchSink:
+    """Collects the answers of a batch (2025-03-26) and sends them as one."""
+
+    __slots__ = ("_answers", "_inner", "_missing")
+
+    def __init__(self, inner: PostSink | ChannelSink, requests: int) -> None:
+        self._inner = inner
+        self._missing = requests
+        self._answers: list[bytes] = []
+
+    def bind(self, exchange: Exchange) -> None:
+        """Batches are older than cancelling by closing."""
+
+    def emit(self, message: bytes) -> None:
+        self._inner.emit(message)
+
+    def answer(self, message: bytes, status: int = 200) -> None:
+        del status
+        self._answers.append(message)
+        self._one_less()
+
+    def relay(self, relay: Relay) -> None:
+        raise AssertionError("answers in a batch are whole messages")
+
+    def drop(self) -> None:
+        self._one_less()
+
+    def polled(self, retry_milliseconds: int | None) -> None:
+        """Batches are older than polling."""
+
+    def tick(self, age_seconds: float) -> None:
+        self._inner.tick(age_seconds)
+
+    def _one_less(self) -> None:
+        self._missing -= 1
+        if self._missing == 0:
+            if self._answers:
+                self._inner.answer(b"[" + b",".join(self._answers) + b"]")
+            else:
+                self._inner.drop()
+
+
+def _keep_alive(outlet: EventOutlet) -> None:
+    now = asyncio.get_running_loop().time()
+    if now - outlet.last_write >= KEEP_ALIVE_SECONDS:
+        outlet.last_write = now
+        outlet.keep_alive()
+
+
+def _throttle(relay: Relay, writable: bool) -> None:
+    if writable:
+        relay.resume()
+    else:
+        relay.pause()
+
+
+def _end_body(reply: Reply, error: Exception | None) -> None:
+    reply.on_closed = None
+    if reply.closed:
+        return
+    if error is not None:
+        reply.abort()
+    else:
+        reply.end()
+
+
+def _write_data(reply: Reply, data: bytes) -> None:
+    """JSON may be broken into lines anywhere but in a string, where they cannot be; an event's data may not."""
+    if b"\n" in data or b"\r" in data:
+        data = data.replace(b"\n", b" ").replace(b"\r", b" ")
+    reply.write(data)
+
+
+def _end_event(reply: Reply, error: Exception | None) -> None:
+    if error is None and not reply.closed:
+        reply.write(b"\n\n")
+    _end_body(reply, error)

@@ -1,0 +1,147 @@
+"""Event streams towards clients: written under flow control, remembered for those who lose them and come back."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from mooring.protocol.sse import KEEP_ALIVE, encode_event
+from mooring.transports.http_reply import Reply
+
+BACKLOG_BYTES: Final = 4 * 1024 * 1024
+"""What we hold for a client that reads more slowly than its server talks; then its stream is cut."""
+LOG_EVENTS: Final = 512
+LOG_BYTES: Final = 1024 * 1024
+"""How much of a stream can be replayed."""
+KEEP_ALIVE_SECONDS: Final = 15.0
+STREAM_HEADERS: Final = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+)
+
+
+class EventOutlet:
+    """Writes events to one HTTP response, as fast as its reader reads."""
+
+    __slots__ = ("_backlog", "_backlog_bytes", "_ending", "last_write", "on_congested", "reply")
+
+    def __init__(self, reply: Reply, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+        self.reply = reply
+        self.on_congested: Callable[[bool], None] | None = None
+        self.last_write = 0.0
+        self._backlog: deque[bytes] = deque()
+        self._backlog_bytes = 0
+        self._ending = False
+        reply.start(200, STREAM_HEADERS + headers)
+        reply.on_writable_changed = self._on_writable
+
+    @property
+    def closed(self) -> bool:
+        return self.reply.closed
+
+    def write(self, event: bytes) -> None:
+        if self.reply.closed or self._ending:
+            return
+        if not self._backlog and self.reply.writable:
+            self.reply.write(event)
+            return
+        if self._backlog_bytes + len(event) > BACKLOG_BYTES:
+            self.reply.abort()
+            return
+        if not self._backlog and self.on_congested is not None:
+            self.on_congested(True)
+        self._backlog.append(event)
+        self._backlog_bytes += len(event)
+
+    def keep_alive(self) -> None:
+        if not self._backlog and self.reply.writable and not self.reply.closed:
+            self.reply.write(KEEP_ALIVE)
+
+    def end(self) -> None:
+        if self._backlog:
+            self._ending = True
+        elif not self.reply.closed:
+            self.reply.end()
+
+    def _on_writable(self, writable: bool) -> None:
+        if not writable:
+            return
+        while self._backlog and self.reply.writable:
+            event = self._backlog.popleft()
+            self._backlog_bytes -= len(event)
+            self.reply.write(event)
+        if not self._backlog:
+            if self.on_congested is not None:
+                self.on_congested(False)
+            if self._ending and not self.reply.closed:
+                self.reply.end()
+
+
+class StreamLog:
+    """The events of one stream of a legacy session, by number, so that they can be sent again.
+
+    `live` is where the stream goes now, if its client is there. Event ids name stream and event: `3-17`.
+    """
+
+    __slots__ = ("_bytes", "_events", "_first", "done", "ended_at", "last", "live", "number", "undelivered")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.live: EventOutlet | None = None
+        self.done = False
+        self.ended_at = 0.0
+        self.last = 0
+        self.undelivered = 1
+        self._first = 1
+        self._events: deque[bytes] = deque()
+        self._bytes = 0
+
+    def send(self, message: bytes, *, retry: int | None = None) -> None:
+        """Remember an event and send it, if there is somebody to send it to."""
+        self.last += 1
+        event = encode_event(
+            message,
+            event=b"message" if message else None,
+            id=b"%d-%d" % (self.number, self.last),
+            retry=retry,
+        )
+        self._events.append(event)
+        self._bytes += len(event)
+        while self._bytes > LOG_BYTES or len(self._events) > LOG_EVENTS:
+            self._bytes -= len(self._events.popleft())
+            self._first += 1
+        if self.live is not None and not self.live.closed:
+            self.live.write(event)
+            self.undelivered = self.last + 1
+
+    def finish(self, now: float) -> None:
+        """No more events: close the stream, but keep what was sent for a while."""
+        self.done = True
+        self.ended_at = now
+        if self.live is not None:
+            self.live.end()
+            self.live = None
+
+    def can_replay_after(self, event: int) -> bool:
+        return self._first - 1 <= event <= self.last
+
+    def attach(self, outlet: EventOutlet, after: int) -> None:
+        """Send everything after this event, then whatever comes."""
+        for index, event in enumerate(self._events):
+            if self._first + index > after:
+                outlet.write(event)
+        self.undelivered = self.last + 1
+        if self.done:
+            outlet.end()
+        else:
+            self.live = outlet
+
+
+def parse_event_id(text: bytes) -> tuple[int, int] | None:
+    """Stream and event of an id of ours."""
+    stream, _, event = text.partition(b"-")
+    if stream.isdigit() and event.isdigit() and len(text) < 40:
+        return int(stream), int(event)
+    return None

@@ -1,0 +1,320 @@
+"""Our side of one server: which session serves which client, opened when needed, given up when idle or lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from mooring.errors import RpcError, UpstreamFailed, UpstreamUnavailable
+from mooring.gateway.detection import Detector, Opening, SharedOpening, Verdict
+from mooring.gateway.exchange import Client, Exchange
+from mooring.gateway.health import BreakerPolicy, Health
+from mooring.gateway.profile import Profile
+from mooring.gateway.tracing import Tracer
+from mooring.gateway.upstream_session import UpstreamSession
+from mooring.protocol import jsonrpc
+from mooring.protocol.versions import LATEST_LEGACY, Era
+from mooring.transports.dialing import Dialer, Transport
+from mooring.transports.wire import Answer, SessionLost
+
+INTERACTIVE: Final = ("elicitation", "sampling", "roots")
+LEASED_SESSIONS: Final = 8
+"""How many sessions with one server serve interactive calls that cannot be told apart on one channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamPolicy:
+    """How one server is shared and how long it may take."""
+
+    share: str = "client"
+    connect_seconds: float = 10.0
+    call_seconds: float = 300.0
+    total_seconds: float = 3600.0
+    idle_stop_seconds: float | None = 300.0
+    session_retries: int = 1
+    breaker: BreakerPolicy = BreakerPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    key: str
+    owner: Client | None
+    version: str
+    capabilities: bytes
+    info: bytes
+
+
+class Upstream:
+    """All our sessions with one server."""
+
+    def __init__(self, server_id: str, dialer: Dialer, pinned: Verdict, policy: UpstreamPolicy, tracer: Tracer) -> None:
+        self.server_id = server_id
+        self.policy = policy
+        self.health = Health(policy.breaker)
+        self.profile: Profile | None = None
+        self._dialer = dialer
+        self._detector = Detector(dialer, pinned, tracer)
+        self._sessions: dict[str, UpstreamSession] = {}
+        self._opening: dict[str, asyncio.Task[UpstreamSession]] = {}
+        self._leases = asyncio.Condition()
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def verdict(self) -> Verdict:
+        return self._detector.verdict
+
+    @property
+    def session_count(self) -> int:
+        return len(self._sessions)
+
+    # Calls
+
+    async def call(self, exchange: Exchange) -> Answer:
+        """Hand a request to the right session. It is tried again only if it provably never started."""
+        loop = asyncio.get_running_loop()
+        retries = self.policy.session_retries
+        while True:
+            self.refuse_if_down(loop.time())
+            try:
+                if self._is_special(exchange.client):
+                    answer = await self._call_specially(exchange)
+                else:
+                    answer = await self._call(exchange, await self.session_for(exchange.client), loop.time())
+            except UpstreamFailed as error:
+                self.health.failed(loop.time(), str(error))
+                if retries <= 0 or error.started:
+                    raise
+                retries -= 1
+                continue
+            self.health.succeeded(loop.time())
+            return answer
+
+    def refuse_if_down(self, now: float) -> None:
+        left = self.health.blocked_for(now)
+        if left > 0:
+            reason = "; ".join(self.health.reasons(now)[:1])
+            raise UpstreamUnavailable(f"`{self.server_id}` is down ({reason}); try again in {left:.0f} s")
+
+    async def _call(self, exchange: Exchange, session: UpstreamSession, now: float) -> Answer:
+        session.last_used = now
+        try:
+            return await session.call(exchange)
+        except SessionLost as error:
+            self.discard(session, str(error))
+            raise
+
+    def _is_special(self, client: Client) -> bool:
+        """Whether a call needs a session that no other call uses meanwhile."""
+        if self.policy.share == "call":
+            return not self._stateless
+        return client.era is Era.MODERN and self._ambiguous and _interactive(client)
+
+    async def _call_specially(self, exchange: Exchange) -> Answer:
+        now = asyncio.get_running_loop().time()
+        special = self._own_session if self.policy.share == "call" else self._leased
+        async with special(exchange.client) as session:
+            return await self._call(exchange, session, now)
+
+    @property
+    def _stateless(self) -> bool:
+        verdict = self._detector.verdict
+        return verdict.era is Era.MODERN and verdict.transport is Transport.STREAMABLE_HTTP
+
+    @property
+    def _ambiguous(self) -> bool:
+        """Whether what this server says cannot be tied to a call while several are in flight."""
+        if self._detector.verdict.era is Era.MODERN:
+            return False
+        return self._detector.verdict.transport in (Transport.SSE, Transport.STDIO, None) and (
+            self._dialer.transports != (Transport.STREAMABLE_HTTP,)
+        )
+
+    @asynccontextmanager
+    async def _own_session(self, client: Client) -> AsyncIterator[UpstreamSession]:
+        """`share: call`: a session for this call only."""
+        session = await self._open(_opening_for(client, f"call:{id(client)}", dedicated=False))
+        try:
+            yield session
+        finally:
+            self._close_soon(session)
+
+    @asynccontextmanager
+    async def _leased(self, client: Client) -> AsyncIterator[UpstreamSession]:
+        """A session in which this is the only call, because its server may ask something of the caller."""
+        key, opening = self._key_for(client)
+        limit = LEASED_SESSIONS if self.policy.share == "client" else 1
+        session = await self._lease(key, opening, limit)
+        try:
+            yield session
+        finally:
+            async with self._leases:
+                session.leased = False
+                self._leases.notify()
+
+    async def _lease(self, key: str, opening: Opening, limit: int) -> UpstreamSession:
+        while True:
+            async with self._leases:
+                for number in range(limit):
+                    session = self._sessions.get(f"{key}#{number}" if number else key)
+                    if session is None or (not session.leased and not session.calls):
+                        break
+                else:
+                    await self._leases.wait()
+                    continue
+            name = f"{key}#{number}" if number else key
+            session = await self._session(name, opening)
+            if not session.leased and not session.calls:
+                session.leased = True
+                return session
+
+    # Sessions
+
+    async def session_for(self, client: Client) -> UpstreamSession:
+        """The session that serves this client, opened if need be."""
+        key, opening = self._key_for(client)
+        session = self._sessions.get(key)
+        if session is not None and session.lost is None:
+            return session
+        return await self._session(key, opening)
+
+    def _key_for(self, client: Client) -> tuple[str, Opening]:
+        if self._stateless:
+            return "stateless", SharedOpening("stateless")
+        match self.policy.share:
+            case "global":
+                return "global", SharedOpening("global")
+            case "principal":
+                key = f"principal:{client.principal}"
+                return key, SharedOpening(key)
+            case _:
+                if client.era is Era.LEGACY:
+                    return client.key, _opening_for(client, client.key, dedicated=True)
+                key = f"modern:{client.principal}:{_fingerprint(client.capabilities)}"
+                return key, _opening_for(client, key, dedicated=False)
+
+    async def _session(self, key: str, opening: Opening) -> UpstreamSession:
+        """Opened once, however many ask for it at the same time."""
+        session = self._sessions.get(key)
+        if session is not None:
+            if session.lost is None:
+                return session
+            self.discard(session, session.lost)
+        task = self._opening.get(key)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._open(opening))
+            self._opening[key] = task
+            task.add_done_callback(lambda done: self._opened(key, done))
+        return await asyncio.shield(task)
+
+    def _opened(self, key: str, task: asyncio.Task[UpstreamSession]) -> None:
+        del self._opening[key]
+        if not task.cancelled() and task.exception() is None:
+            self._sessions[key] = task.result()
+
+    async def _open(self, opening: Opening) -> UpstreamSession:
+        try:
+            session = await asyncio.wait_for(self._detector.open(opening), self.policy.connect_seconds)
+        except TimeoutError:
+            raise UpstreamUnavailable(
+                f"`{self.server_id}` did not answer within {self.policy.connect_seconds:g} s"
+            ) from None
+        except OSError as error:
+            raise UpstreamUnavailable(f"`{self.server_id}` could not be started: {error}") from error
+        session.last_used = asyncio.get_running_loop().time()
+        self.profile = session.profile
+        return session
+
+    async def learn(self, client: Client) -> Profile:
+        """What the server is and can do; known from an earlier session, or asked now."""
+        if self.profile is None:
+            loop = asyncio.get_running_loop()
+            self.refuse_if_down(loop.time())
+            try:
+                session = await self.session_for(client)
+            except UpstreamFailed as error:
+                self.health.failed(loop.time(), str(error))
+                raise
+            self.health.succeeded(loop.time())
+            assert session.profile is not None
+            return session.profile
+        return self.profile
+
+    def session_if_open(self, client: Client) -> UpstreamSession | None:
+        return self._sessions.get(self._key_for(client)[0])
+
+    def release(self, client: Client) -> None:
+        """This client is gone, and with it the session that was only its own."""
+        session = self._sessions.get(client.key)
+        if session is not None and session.owner is client:
+            self.discard(session, "its client has gone")
+        task = self._opening.get(client.key)
+        if task is not None:
+            task.add_done_callback(lambda _: self.release(client))
+
+    def discard(self, session: UpstreamSession, reason: str) -> None:
+        for key, known in list(self._sessions.items()):
+            if known is session:
+                del self._sessions[key]
+        session.on_lost(reason)
+        self._close_soon(session)
+
+    def _close_soon(self, session: UpstreamSession) -> None:
+        task = asyncio.get_running_loop().create_task(_close_quietly(session))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    def stop_idle(self, now: float) -> None:
+        """Give up what nobody has used for a while."""
+        for session in list(self._sessions.values()):
+            if session.lost is not None and not session.calls:
+                self.discard(session, session.lost)
+            elif (
+                self.policy.idle_stop_seconds is not None
+                and session.idle
+                and now - session.last_used > self.policy.idle_stop_seconds
+            ):
+                self.discard(session, "nobody used it")
+
+    async def close(self) -> None:
+        for task in self._opening.values():
+            task.cancel()
+        for session in list(self._sessions.values()):
+            self.discard(session, "the gateway is stopping")
+        if self._closing:
+            await asyncio.wait(list(self._closing), timeout=10.0)
+        await self._dialer.close()
+
+
+async def _close_quietly(session: UpstreamSession) -> None:
+    try:
+        await session.close()
+    except (RpcError, OSError) as error:
+        session.on_noise(b"", f"closing: {error}")
+
+
+def _opening_for(client: Client, key: str, *, dedicated: bool) -> Opening:
+    capabilities = client.capabilities
+    if client.era is Era.MODERN:
+        known = jsonrpc.members(capabilities)
+        known.pop("extensions", None)
+        capabilities = jsonrpc.assemble(known)
+    version = client.version if client.era is Era.LEGACY else LATEST_LEGACY
+    return _Opening(key, client if dedicated else None, version, capabilities, client.info)
+
+
+def _interactive(client: Client) -> bool:
+    declared = jsonrpc.members(client.capabilities)
+    return any(name in declared for name in INTERACTIVE)
+
+
+def _fingerprint(capabilities: bytes) -> str:
+    """Clients that declare the same may share a session; the spelling does not matter."""
+    if capabilities == b"{}":
+        return "{}"
+    return msgspec.json.encode(msgspec.json.decode(capabilities), order="deterministic").decode()
+

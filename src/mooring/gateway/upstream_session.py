@@ -1,0 +1,111 @@
+"""What a session with a server has in common in both eras: its calls in flight, its subscribers, its wire."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine
+from typing import Any
+
+from msgspec import Raw
+
+from mooring.gateway import subscriptions
+from mooring.gateway.exchange import Client, Exchange
+from mooring.gateway.profile import Profile
+from mooring.gateway.subscriptions import Filter, Subscriber
+from mooring.gateway.tracing import Tracer
+from mooring.protocol.jsonrpc import Envelope
+from mooring.protocol.versions import Era
+from mooring.transports.wire import Answer, Wire
+
+
+class UpstreamSession(ABC):
+    """One session with a server, used by one client or shared by many.
+
+    `owner` is the only client of a session that is nobody else's; ids and tokens may then pass unchanged.
+    """
+
+    era: Era
+    wire: Wire
+
+    def __init__(self, key: str, owner: Client | None, tracer: Tracer) -> None:
+        self.key = key
+        self.owner = owner
+        self.tracer = tracer
+        self.profile: Profile | None = None
+        self.calls: dict[Exchange, None] = {}
+        self.subscribers: dict[Subscriber, None] = {}
+        self.last_used = 0.0
+        self.lost: str | None = None
+        self.leased = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def version(self) -> str:
+        return self.profile.version if self.profile is not None else ""
+
+    @property
+    def idle(self) -> bool:
+        return not self.calls and not self.subscribers and not self.leased
+
+    @abstractmethod
+    async def call(self, exchange: Exchange) -> Answer: ...
+
+    @abstractmethod
+    async def notify(self, client: Client, envelope: Envelope, data: bytes) -> None: ...
+
+    @abstractmethod
+    async def adjust(self, wish: Filter) -> Filter:
+        """Ask the server for these changes and no others; returns what it granted."""
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=2.0)
+        await self.wire.close()
+
+    async def subscribe(self, subscriber: Subscriber) -> Filter:
+        """From now on this subscriber hears of what it wants, as far as the server grants it."""
+        self.subscribers[subscriber] = None
+        granted = await self.adjust(subscriptions.union(s.wants for s in self.subscribers))
+        return subscriber.wants.within(granted)
+
+    async def unsubscribe(self, subscriber: Subscriber) -> None:
+        if self.subscribers.pop(subscriber, True) is None and self.lost is None:
+            await self.adjust(subscriptions.union(s.wants for s in self.subscribers))
+
+    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Work of this session's own, which ends with it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def deliver_change(self, method: str, params: Raw | bytes) -> None:
+        subscriptions.deliver(self.subscribers, method, params)
+
+    # What the wire tells us
+
+    @property
+    def tracing(self) -> bool:
+        return self.tracer.active
+
+    def on_traffic(self, direction: str, data: bytes) -> None:
+        self.tracer.message("server", direction, self.wire_label, data)
+
+    def on_noise(self, data: bytes, why: str) -> None:
+        self.tracer.noted("server", self.wire_label, why, data[:4096], "noise")
+
+    def on_lost(self, reason: str) -> None:
+        if self.lost is not None:
+            return
+        self.lost = reason
+        if self.tracer.active:
+            self.tracer.noted("server", self.wire_label, reason)
+        for subscriber in list(self.subscribers):
+            subscriber.end(reason)
+
+    @property
+    def wire_label(self) -> str:
+        wire = getattr(self, "wire", None)
+        return wire.label if wire is not None else ""

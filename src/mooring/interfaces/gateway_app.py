@@ -1,0 +1,114 @@
+"""Every address of the gateway, and who answers it."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from mooring.gateway.dispatch import Dispatcher
+from mooring.gateway.health import State
+from mooring.gateway.server import Server
+from mooring.gateway.sessions import SessionTable
+from mooring.interfaces.control import ControlApi
+from mooring.interfaces.mcp_http import McpEndpoint
+from mooring.interfaces.mcp_sse import SseEndpoint
+from mooring.interfaces.web_guard import WebGuard, is_loopback
+from mooring.transports.http_endpoint import Buffered, Endpoint
+from mooring.transports.http_forwarded import parse_forwarded
+from mooring.transports.http_reply import Reply
+from mooring.transports.http_request import Request
+
+JSON: Final = ((b"content-type", b"application/json"),)
+Headers = tuple[tuple[bytes, bytes], ...]
+
+
+class GatewayApp:
+    """Routes by exact path, found in one look-up however many servers there are."""
+
+    def __init__(
+        self,
+        servers: dict[str, Server],
+        sessions: SessionTable,
+        dispatcher: Dispatcher,
+        guard: WebGuard,
+        control: ControlApi,
+        *,
+        max_body_bytes: int,
+        trust_proxy_headers: bool,
+    ) -> None:
+        self._guard = guard
+        self._control = control
+        self._servers = servers
+        self._trusts_proxy = trust_proxy_headers
+        self._sse: list[SseEndpoint] = []
+        self._routes: dict[bytes, Buffered] = {}
+        self._not_found = Buffered(_not_found, 0)
+        self._refused = Buffered(self._refuse, max_body_bytes)
+        self._control_endpoint = Buffered(control.handle, max_body_bytes)
+        self._preflight = Buffered(self._answer_preflight, 0)
+        for server in servers.values():
+            path = b"/mcp/" + server.id.encode()
+            endpoint = McpEndpoint(server, sessions, dispatcher)
+            sse = SseEndpoint(server, sessions, dispatcher)
+            self._sse.append(sse)
+            self._routes[path] = Buffered(partial(self._serve, endpoint.handle), max_body_bytes)
+            self._routes[path + b"/sse"] = Buffered(partial(self._serve, sse.open), 0)
+            self._routes[path + b"/messages"] = Buffered(partial(self._serve, sse.post), max_body_bytes)
+        self._routes[b"/healthz"] = Buffered(self._health, 0)
+        self._routes[b"/readyz"] = Buffered(_ready, 0)
+
+    def accept(self, request: Request) -> Endpoint:
+        if self._guard.refusal(request) is not None:
+            return self._refused
+        route = self._routes.get(request.path)
+        if route is not None:
+            if request.method == b"OPTIONS":
+                return self._preflight
+            return route
+        if request.peer == "unix" and request.path.startswith(b"/api/v1/"):
+            return self._control_endpoint
+        return self._not_found
+
+    def keep_alive(self, now: float) -> None:
+        for sse in self._sse:
+            sse.keep_alive(now)
+
+    def _serve(self, handler: Any, request: Request, reply: Reply) -> None:
+        handler(request, reply, self._guard.headers_for(request))
+
+    def _refuse(self, request: Request, reply: Reply) -> None:
+        why = self._guard.refusal(request) or "refused"
+        reply.send(403, JSON, msgspec.json.encode({"error": why}))
+
+    def _answer_preflight(self, request: Request, reply: Reply) -> None:
+        reply.send(204, self._guard.preflight(request), b"")
+
+    def _health(self, request: Request, reply: Reply) -> None:
+        """Alive; and for callers on this machine (or, later, authenticated ones) how each server is."""
+        now = asyncio.get_running_loop().time()
+        states = {server.id: server.upstream.health.state(now) for server in self._servers.values()}
+        degraded = any(state is State.DOWN for state in states.values())
+        body: dict[str, Any] = {"status": "degraded" if degraded else "ok"}
+        if self._may_see_more(request):
+            body["servers"] = {
+                server.id: {"state": states[server.id].value, "reasons": server.upstream.health.reasons(now)}
+                for server in self._servers.values()
+            }
+        reply.send(200, JSON, msgspec.json.encode(body))
+
+    def _may_see_more(self, request: Request) -> bool:
+        if request.peer == "unix":
+            return True
+        address = parse_forwarded(request)[0] if self._trusts_proxy else request.peer
+        return is_loopback(address)
+
+
+def _ready(_request: Request, reply: Reply) -> None:
+    reply.send(200, JSON, b'{"status":"ready"}')
+
+
+def _not_found(_request: Request, reply: Reply) -> None:
+    reply.send(404, JSON, b'{"error":"nothing here; servers are at /mcp/<id>"}')

@@ -1,0 +1,320 @@
+"""The MCP endpoint over Streamable HTTP, both eras: parses what a client sent, and refuses what cannot be meant."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from mooring.errors import (
+    HEADER_MISMATCH,
+    HeaderMismatch,
+    InvalidRequest,
+    RpcError,
+    SessionGone,
+    http_status_of,
+)
+from mooring.gateway.clients import LegacyClient
+from mooring.gateway.dispatch import Dispatcher
+from mooring.gateway.exchange import ANONYMOUS
+from mooring.gateway.server import Server
+from mooring.gateway.sessions import SessionTable
+from mooring.gateway.sinks import BatchSink, PostSink
+from mooring.gateway.streams import EventOutlet, parse_event_id
+from mooring.protocol import jsonrpc, meta, routing_headers
+from mooring.protocol.jsonrpc import Envelope
+from mooring.protocol.versions import LEGACY_VERSIONS, V2026_07_28, allows_batches
+from mooring.transports.http_reply import Reply
+from mooring.transports.http_request import Request
+
+JSON: Final = ((b"content-type", b"application/json"),)
+ALLOW: Final = ((b"allow", b"GET, POST, DELETE, OPTIONS"),)
+ALLOW_POST: Final = ((b"allow", b"POST, OPTIONS"),)
+Headers = tuple[tuple[bytes, bytes], ...]
+_MODERN_META: Final = meta.PROTOCOL_VERSION.encode()
+_LEGACY_SPELLED: Final = frozenset(version.encode() for version in LEGACY_VERSIONS)
+_MODERN_FROM: Final = V2026_07_28.encode()
+
+
+class McpEndpoint:
+    """`/mcp/<id>` of one server."""
+
+    def __init__(self, server: Server, sessions: SessionTable, dispatcher: Dispatcher) -> None:
+        self._server = server
+        self._sessions = sessions
+        self._dispatcher = dispatcher
+
+    def handle(self, request: Request, reply: Reply, extra: Headers) -> None:
+        """`extra` are headers for whatever we answer (CORS)."""
+        method = request.method
+        if method == b"POST":
+            self._post(request, reply, extra)
+        elif method == b"GET":
+            self._get(request, reply, extra)
+        elif method == b"DELETE":
+            self._delete(request, reply, extra)
+        else:
+            reply.send(405, ALLOW + extra, b"")
+
+    # POST
+
+    def _post(self, request: Request, reply: Reply, extra: Headers) -> None:
+        body = request.body
+        kind = request.header(b"content-type")
+        if kind is None or kind[:16].lower() != b"application/json":
+            refuse(reply, 415, "the body must be `application/json`", extra)
+            return
+        try:
+            jsonrpc.check_text(body)
+            if jsonrpc.is_batch(body):
+                self._batch(request, reply, body, extra)
+                return
+            envelope = jsonrpc.decode(body)
+        except RpcError as error:
+            refuse_rpc(reply, error, extra)
+            return
+        version = request.header(b"mcp-protocol-version")
+        if _is_modern(request, version, envelope):
+            self._modern(request, reply, envelope, extra)
+        else:
+            self._legacy(request, reply, envelope, version, extra)
+
+    def _legacy(
+        self, request: Request, reply: Reply, envelope: Envelope, version: bytes | None, extra: Headers
+    ) -> None:
+        session_id = request.header(b"mcp-session-id")
+        if envelope.method == "initialize" and (session_id is None or not self._is_open(session_id)):
+            self._initialize(request, reply, envelope, extra)
+            return
+        client = self._find(session_id, reply, envelope, extra)
+        if client is None:
+            return
+        if version is not None and version not in _LEGACY_SPELLED:
+            refuse(reply, 400, f"unsupported `MCP-Protocol-Version`: {_shown(version)}", extra)
+            return
+        tracer = self._server.tracer
+        if tracer.active:
+            tracer.message("client", "in", client.alias, request.body)
+        if envelope.method is None:
+            self._dispatcher.legacy_response(client, envelope)
+            reply.send(202, extra, b"")
+        elif not envelope.id:
+            self._dispatcher.legacy_notification(self._server, client, envelope, request.body)
+            reply.send(202, extra, b"")
+        else:
+            streams = _accepts_streams(request)
+            sink = PostSink(reply, tracer, client.alias, streams=streams, owner=client, headers=extra)
+            self._dispatcher.legacy_request(
+                self._server, client, envelope, request.body, sink, relayable=True
+            )
+
+    def _is_open(self, session_id: bytes) -> bool:
+        try:
+            self._sessions.find(session_id, self._server, ANONYMOUS, _now())
+        except SessionGone:
+            return False
+        return True
+
+    def _initialize(self, request: Request, reply: Reply, envelope: Envelope, extra: Headers) -> None:
+        if not envelope.id:
+            refuse(reply, 400, "`initialize` is a request and needs an `id`", extra)
+            return
+        client = self._sessions.create(self._server, _now())
+        tracer = self._server.tracer
+        if tracer.active:
+            tracer.message("client", "in", client.alias, request.body, "new session")
+        sink = InitializeSink(reply, self._sessions, self._dispatcher, client, extra)
+        self._dispatcher.legacy_request(self._server, client, envelope, request.body, sink)
+
+    def _find(
+        self, session_id: bytes | None, reply: Reply, envelope: Envelope | None, extra: Headers
+    ) -> LegacyClient | None:
+        request_id = envelope.id if envelope is not None and envelope.method is not None else b""
+        if session_id is None:
+            refuse(reply, 400, "`Mcp-Session-Id` is missing; start with `initialize`", extra, request_id)
+            return None
+        try:
+            return self._sessions.find(session_id, self._server, ANONYMOUS, _now())
+        except SessionGone as error:
+            refuse(reply, 404, str(error), extra, request_id)
+            return None
+
+    def _batch(self, request: Request, reply: Reply, body: bytes, extra: Headers) -> None:
+        client = self._find(request.header(b"mcp-session-id"), reply, None, extra)
+        if client is None:
+            return
+        if not allows_batches(client.version):
+            raise InvalidRequest(f"revision {client.version} has no batches; send one message per POST")
+        messages = [(jsonrpc.decode(raw), bytes(raw)) for raw in jsonrpc.split_batch(body)]
+        if any(envelope.method == "initialize" for envelope, _ in messages):
+            raise InvalidRequest("`initialize` cannot be part of a batch")
+        requests = sum(1 for envelope, _ in messages if envelope.is_request)
+        if not requests:
+            reply.send(202, extra, b"")
+        sink = BatchSink(
+            PostSink(
+                reply,
+                self._server.tracer,
+                client.alias,
+                streams=_accepts_streams(request),
+                owner=client,
+                headers=extra,
+            ),
+            requests,
+        )
+        for envelope, data in messages:
+            if envelope.method is None:
+                self._dispatcher.legacy_response(client, envelope)
+            elif not envelope.id:
+                self._dispatcher.legacy_notification(self._server, client, envelope, data)
+            else:
+                self._dispatcher.legacy_request(self._server, client, envelope, data, sink)
+
+    def _modern(self, request: Request, reply: Reply, envelope: Envelope, extra: Headers) -> None:
+        tracer = self._server.tracer
+        if tracer.active:
+            tracer.message("client", "in", request.peer, request.body)
+        if envelope.method is None:
+            refuse(reply, 400, "a client sends requests and notifications, not responses", extra)
+            return
+        if not envelope.id:
+            reply.send(202, extra, b"")
+            return
+        try:
+            params = meta.read_params(envelope.params)
+            read = meta.read_meta(params)
+            version = meta.require_modern(read)
+            name = routing_headers.NAMED_BY.get(envelope.method)
+            named = {"name": params.name, "uri": params.uri, "taskId": params.task_id}.get(name or "")
+            routing_headers.check(
+                request.headers, version, envelope.method, meta.text(named) if named else None
+            )
+            meta.require_spoken(version)
+            given = _param_headers(request.headers)
+        except RpcError as error:
+            refuse_rpc(reply, error, extra, envelope.id)
+            return
+        sink = PostSink(reply, tracer, request.peer, streams=_accepts_streams(request), headers=extra)
+        self._dispatcher.modern_request(
+            self._server,
+            envelope,
+            request.body,
+            sink,
+            {},
+            params=params,
+            read=read,
+            version=version,
+            headers=given,
+            relayable=True,
+        )
+
+    # GET and DELETE: legacy sessions only
+
+    def _get(self, request: Request, reply: Reply, extra: Headers) -> None:
+        if _names_modern(request):
+            reply.send(405, ALLOW_POST + extra, b"")
+            return
+        accepted = request.header(b"accept") or b""
+        if b"text/event-stream" not in accepted and b"*/*" not in accepted:
+            refuse(reply, 406, "a GET here opens a stream: accept `text/event-stream`", extra)
+            return
+        client = self._find(request.header(b"mcp-session-id"), reply, None, extra)
+        if client is None:
+            return
+        last = request.header(b"last-event-id")
+        if last is not None:
+            self._resume(client, last, reply, extra)
+            return
+        client.open_standalone(EventOutlet(reply, extra))
+        self._dispatcher.attach(self._server, client)
+
+    def _resume(self, client: LegacyClient, last: bytes, reply: Reply, extra: Headers) -> None:
+        place = parse_event_id(last)
+        log = client.known_stream(place[0]) if place is not None else None
+        if place is None or log is None or not log.can_replay_after(place[1]):
+            refuse(reply, 400, "that event is not known (any more); open a stream without `Last-Event-ID`", extra)
+            return
+        log.attach(EventOutlet(reply, extra), place[1])
+        if place[0] == 0:
+            self._dispatcher.attach(self._server, client)
+
+    def _delete(self, request: Request, reply: Reply, extra: Headers) -> None:
+        if _names_modern(request):
+            reply.send(405, ALLOW_POST + extra, b"")
+            return
+        client = self._find(request.header(b"mcp-session-id"), reply, None, extra)
+        if client is not None:
+            reply.send(200, extra, b"")
+            self._dispatcher.spawn(self._sessions.close(client))
+
+
+class InitializeSink(PostSink):
+    """The answer to `initialize`: it brings the session's id, or the session is taken back."""
+
+    __slots__ = ("_client", "_dispatcher", "_sessions")
+
+    def __init__(
+        self, reply: Reply, sessions: SessionTable, dispatcher: Dispatcher, client: LegacyClient, extra: Headers
+    ) -> None:
+        super().__init__(reply, client.tracer, client.alias, streams=False, headers=extra)
+        self._sessions = sessions
+        self._dispatcher = dispatcher
+        self._client = client
+
+    def answer(self, message: bytes, status: int = 200) -> None:
+        if self._client.version and self._client.phase.value == "initialized":
+            self._headers = (*self._headers, (b"mcp-session-id", self._client.session_id))
+        else:
+            self._dispatcher.spawn(self._sessions.close(self._client))
+        super().answer(message, status)
+
+
+def refuse(reply: Reply, status: int, message: str, extra: Headers = (), request_id: bytes | object = b"") -> None:
+    """An HTTP error with a JSON-RPC error in its body."""
+    raw = InvalidRequest(message).encode()
+    reply.send(status, JSON + extra, jsonrpc.error(bytes(request_id), raw))  # type: ignore[call-overload]
+
+
+def refuse_rpc(reply: Reply, error: RpcError, extra: Headers, request_id: bytes | object = b"") -> None:
+    status = http_status_of(error.code)
+    body = jsonrpc.error(bytes(request_id), error.encode())  # type: ignore[call-overload]
+    reply.send(400 if status == 200 else status, JSON + extra, body)
+
+
+def _is_modern(request: Request, version: bytes | None, envelope: Envelope) -> bool:
+    """By its header, or by metadata that only a modern client sends; a legacy session stays one."""
+    if version is not None:
+        return version >= _MODERN_FROM and version not in _LEGACY_SPELLED
+    if request.header(b"mcp-session-id") is not None or envelope.method == "initialize":
+        return False
+    return bool(envelope.params) and _MODERN_META in bytes(envelope.params)
+
+
+def _names_modern(request: Request) -> bool:
+    version = request.header(b"mcp-protocol-version")
+    return version is not None and version >= _MODERN_FROM
+
+
+def _accepts_streams(request: Request) -> bool:
+    accepted = request.header(b"accept")
+    return accepted is not None and (b"text/event-stream" in accepted or b"*/*" in accepted)
+
+
+def _param_headers(headers: list[tuple[bytes, bytes]]) -> bytes:
+    """The `Mcp-Param-*` headers, which an intermediary passes on whether it knows them or not."""
+    block = b""
+    seen: set[bytes] = set()
+    for name, value in headers:
+        if name.startswith(routing_headers.PARAM_PREFIX):
+            if name in seen:
+                raise HeaderMismatch(f"`{_shown(name)}` is given more than once", code=HEADER_MISMATCH)
+            seen.add(name)
+            block += b"%b: %b\r\n" % (name, value)
+    return block
+
+
+def _shown(value: bytes) -> str:
+    return value[:64].decode("latin-1")
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

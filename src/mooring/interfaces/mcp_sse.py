@@ -1,0 +1,98 @@
+"""The MCP endpoint over HTTP+SSE (2024-11-05): a stream that is the session, and an address to POST to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from mooring.errors import RpcError, SessionGone
+from mooring.gateway.dispatch import Dispatcher
+from mooring.gateway.exchange import ANONYMOUS
+from mooring.gateway.server import Server
+from mooring.gateway.sessions import SessionTable
+from mooring.gateway.sinks import BatchSink, ChannelSink
+from mooring.gateway.streams import KEEP_ALIVE_SECONDS, EventOutlet
+from mooring.interfaces.mcp_http import Headers, refuse, refuse_rpc
+from mooring.protocol import jsonrpc
+from mooring.protocol.sse import encode_event
+from mooring.protocol.versions import allows_batches
+from mooring.transports.http_reply import Reply
+from mooring.transports.http_request import Request
+
+SESSION_PARAMETER: Final = b"session="
+
+
+class SseEndpoint:
+    """`/mcp/<id>/sse` and `/mcp/<id>/messages` of one server."""
+
+    def __init__(self, server: Server, sessions: SessionTable, dispatcher: Dispatcher) -> None:
+        self._server = server
+        self._sessions = sessions
+        self._dispatcher = dispatcher
+        self._outlets: set[EventOutlet] = set()
+
+    def open(self, request: Request, reply: Reply, extra: Headers) -> None:
+        """The stream. When it ends, so does the session, and everything that runs in it."""
+        if request.method != b"GET":
+            reply.send(405, ((b"allow", b"GET, OPTIONS"), *extra), b"")
+            return
+        outlet = EventOutlet(reply, extra)
+        client = self._sessions.create(
+            self._server, _now(), channel=lambda message: outlet.write(encode_event(message))
+        )
+        self._outlets.add(outlet)
+
+        def closed() -> None:
+            self._outlets.discard(outlet)
+            self._dispatcher.spawn(self._sessions.close(client))
+
+        reply.on_closed = closed
+        address = b"/mcp/%b/messages?%b%b" % (self._server.id.encode(), SESSION_PARAMETER, client.session_id)
+        outlet.write(encode_event(address, event=b"endpoint"))
+
+    def post(self, request: Request, reply: Reply, extra: Headers) -> None:
+        """A message; its answer comes on the stream."""
+        if request.method != b"POST":
+            reply.send(405, ((b"allow", b"POST, OPTIONS"), *extra), b"")
+            return
+        session_id = request.query[len(SESSION_PARAMETER) :] if request.query.startswith(SESSION_PARAMETER) else b""
+        try:
+            client = self._sessions.find(session_id, self._server, ANONYMOUS, _now())
+            jsonrpc.check_text(request.body)
+            batch = jsonrpc.is_batch(request.body)
+            if batch and client.version and not allows_batches(client.version):
+                refuse(reply, 400, f"revision {client.version} has no batches; send one message per POST", extra)
+                return
+            parts = jsonrpc.split_batch(request.body) if batch else [request.body]
+            messages = [(jsonrpc.decode(part), bytes(part)) for part in parts]
+        except SessionGone as error:
+            refuse(reply, 404, str(error), extra)
+            return
+        except RpcError as error:
+            refuse_rpc(reply, error, extra)
+            return
+        reply.send(202, extra, b"")
+        assert client.channel is not None
+        tracer = self._server.tracer
+        sink: ChannelSink | BatchSink = ChannelSink(client.channel, tracer, client.alias)
+        if batch:
+            sink = BatchSink(sink, sum(1 for envelope, _ in messages if envelope.is_request))
+        for envelope, data in messages:
+            if tracer.active:
+                tracer.message("client", "in", client.alias, data)
+            if envelope.method is None:
+                self._dispatcher.legacy_response(client, envelope)
+            elif not envelope.id:
+                self._dispatcher.legacy_notification(self._server, client, envelope, data)
+            else:
+                self._dispatcher.legacy_request(self._server, client, envelope, data, sink)
+
+    def keep_alive(self, now: float) -> None:
+        for outlet in self._outlets:
+            if now - outlet.last_write >= KEEP_ALIVE_SECONDS:
+                outlet.last_write = now
+                outlet.keep_alive()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

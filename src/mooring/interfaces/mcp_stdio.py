@@ -1,0 +1,99 @@
+"""A client that can only start a command: its lines arrive here through `mooring proxy stdio`, in either era."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from mooring.errors import InvalidRequest, RpcError
+from mooring.gateway.clients import LegacyClient
+from mooring.gateway.dispatch import Dispatcher, cancel
+from mooring.gateway.exchange import Exchange
+from mooring.gateway.server import Server
+from mooring.gateway.sessions import SessionTable
+from mooring.gateway.sinks import ChannelSink
+from mooring.protocol import jsonrpc, meta
+from mooring.protocol.jsonrpc import Envelope, RequestId
+from mooring.protocol.lines import LineReader, Message, encode_line
+from mooring.protocol.versions import allows_batches
+from mooring.transports.http_upgrade import Upgraded
+
+_MODERN_META: Final = meta.PROTOCOL_VERSION.encode()
+
+
+class StdioConnection:
+    """One such client. `initialize` makes it legacy; a request with modern metadata stands alone, at any time."""
+
+    def __init__(
+        self, channel: Upgraded, server: Server, sessions: SessionTable, dispatcher: Dispatcher, max_bytes: int
+    ) -> None:
+        self._channel = channel
+        self._server = server
+        self._sessions = sessions
+        self._dispatcher = dispatcher
+        self._lines = LineReader(max_bytes)
+        self._running: dict[RequestId, Exchange] = {}
+        self._client: LegacyClient = sessions.create(server, asyncio.get_running_loop().time(), channel=self._send)
+        self._sink = ChannelSink(self._send, server.tracer, self._client.alias)
+        channel.on_data = self._on_data
+        channel.on_closed = self._on_closed
+
+    def _send(self, message: bytes) -> None:
+        self._channel.write(encode_line(message))
+
+    def _on_data(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            if isinstance(line, Message):
+                self._on_line(line.data)
+            else:
+                self._refuse(InvalidRequest(f"a line is not a message: {line.why}"))
+
+    def _on_line(self, data: bytes) -> None:
+        try:
+            if jsonrpc.is_batch(data):
+                if not allows_batches(self._client.version):
+                    raise InvalidRequest("this revision has no batches; send one message per line")
+                for part in jsonrpc.split_batch(data):
+                    self._on_message(jsonrpc.decode(part), bytes(part))
+            else:
+                self._on_message(jsonrpc.decode(data), data)
+        except RpcError as error:
+            self._refuse(error)
+
+    def _refuse(self, error: RpcError, request_id: bytes = b"") -> None:
+        self._send(jsonrpc.error(request_id, error.encode()))
+
+    def _on_message(self, envelope: Envelope, data: bytes) -> None:
+        tracer = self._server.tracer
+        if tracer.active:
+            tracer.message("client", "in", self._client.alias, data)
+        if envelope.method is None:
+            self._dispatcher.legacy_response(self._client, envelope)
+        elif not envelope.id:
+            if envelope.method == "notifications/cancelled":
+                cancel(self._running, envelope)
+            self._dispatcher.legacy_notification(self._server, self._client, envelope, data)
+        elif envelope.method != "initialize" and envelope.params and _MODERN_META in bytes(envelope.params):
+            self._on_modern(envelope, data)
+        else:
+            self._dispatcher.legacy_request(self._server, self._client, envelope, data, self._sink)
+
+    def _on_modern(self, envelope: Envelope, data: bytes) -> None:
+        try:
+            params = meta.read_params(envelope.params)
+            read = meta.read_meta(params)
+            version = meta.require_modern(read)
+            meta.require_spoken(version)
+            if jsonrpc.id_key(envelope.id) in self._running:
+                raise InvalidRequest("`id` is in use by another request that is still running")
+        except RpcError as error:
+            self._refuse(error, bytes(envelope.id))
+            return
+        self._dispatcher.modern_request(
+            self._server, envelope, data, self._sink, self._running, params=params, read=read, version=version
+        )
+
+    def _on_closed(self) -> None:
+        for exchange in list(self._running.values()):
+            exchange.cancel()
+        self._dispatcher.spawn(self._sessions.close(self._client))

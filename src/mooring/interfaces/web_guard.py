@@ -1,0 +1,96 @@
+"""Which addresses and web pages may talk to the gateway: Host and Origin checks, and CORS for those allowed."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+from urllib.parse import urlsplit
+
+from mooring.transports.http_request import Request
+
+Headers = tuple[tuple[bytes, bytes], ...]
+_LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+_METHODS: Final = b"GET, POST, DELETE, OPTIONS"
+_EXPOSED: Final = b"Mcp-Session-Id, WWW-Authenticate"
+_PREFLIGHT_SECONDS: Final = b"600"
+
+
+class WebGuard:
+    """DNS rebinding makes a browser send a page's requests to us under the page's own name; names tell us apart."""
+
+    def __init__(self, host: str, port: int, public_url: str | None, allowed_origins: list[str]) -> None:
+        self._any_host = not is_loopback(host) and public_url is None
+        self._hosts = _known_hosts(host, port, public_url)
+        self._origins = {origin.rstrip("/").encode() for origin in allowed_origins}
+        self._any_origin = "*" in allowed_origins
+        self._cors: dict[bytes, Headers] = {}
+
+    def refusal(self, request: Request) -> str | None:
+        """Why this request must not be answered, if so."""
+        if request.peer == "unix":
+            return None
+        host = request.header(b"host")
+        if not self._any_host and (host is None or host.lower() not in self._hosts):
+            return "this name is not one of ours; use the address that `mooring serve` printed, or set `public_url`"
+        origin = request.header(b"origin")
+        if origin is not None and not self._allows(origin):
+            return "this web page may not call the gateway; add its origin to `cors.allowed_origins`"
+        return None
+
+    def _allows(self, origin: bytes) -> bool:
+        if self._any_origin or origin in self._origins:
+            return True
+        return urlsplit(origin.decode("latin-1")).netloc.lower().encode() in self._hosts
+
+    def headers_for(self, request: Request) -> Headers:
+        """What lets a page that may call us also read our answers."""
+        origin = request.header(b"origin")
+        if origin is None:
+            return ()
+        headers = self._cors.get(origin)
+        if headers is None:
+            headers = (
+                (b"access-control-allow-origin", origin),
+                (b"access-control-expose-headers", _EXPOSED),
+                (b"vary", b"origin"),
+            )
+            if len(self._cors) < 1000:
+                self._cors[origin] = headers
+        return headers
+
+    def preflight(self, request: Request) -> Headers:
+        """The answer to a browser that asks before it sends; it carries no credentials and needs none."""
+        wanted = request.header(b"access-control-request-headers") or b"content-type"
+        return (
+            *self.headers_for(request),
+            (b"access-control-allow-methods", _METHODS),
+            (b"access-control-allow-headers", _clean(wanted)),
+            (b"access-control-max-age", _PREFLIGHT_SECONDS),
+        )
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _known_hosts(host: str, port: int, public_url: str | None) -> frozenset[bytes]:
+    names = {f"{host}:{port}", host if port in (80, 443) else f"{host}:{port}"}
+    if is_loopback(host):
+        names |= {f"{name}:{port}" for name in _LOOPBACK_NAMES}
+    if public_url is not None:
+        public = urlsplit(public_url)
+        names.add(public.netloc)
+        default = 443 if public.scheme == "https" else 80
+        if public.port is None and public.hostname:
+            names.add(f"{public.hostname}:{default}")
+    return frozenset(name.lower().encode() for name in names)
+
+
+def _clean(value: bytes) -> bytes:
+    """Only what can be a list of header names is repeated."""
+    return bytes(byte for byte in value[:1000] if chr(byte).isalnum() or byte in b"-_, ")

@@ -1,0 +1,195 @@
+"""The JSON-RPC envelope: method, id, params and result as raw slices, never decoded further than that.
+
+A message travels as the bytes it came in. We read its envelope, and only where the bytes could mean
+different things to different parsers (a key given twice) is it written anew from the slices that we read,
+so that what was checked is what is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from msgspec import Raw
+
+from mooring.errors import InvalidRequest, ParseFailed
+
+MAX_ID_BYTES: Final = 512
+"""An id is echoed into every answer and kept while the call runs; nobody needs a longer one."""
+
+EMPTY: Final = Raw()
+_BRACE: Final = ord("{")
+_NULL: Final = Raw(b"null")
+_COMPACT_REQUEST: Final = len(b'{"jsonrpc":"2.0","id":,"method":""}')
+_COMPACT_NOTIFICATION: Final = len(b'{"jsonrpc":"2.0","method":""}')
+_COMPACT_PARAMS: Final = len(b',"params":')
+
+RequestId = int | str
+
+
+class Envelope(msgspec.Struct, gc=False):
+    """One message, undecoded but for its envelope; an absent member is an empty slice."""
+
+    jsonrpc: str = ""
+    id: Raw = EMPTY
+    method: str | None = None
+    params: Raw = EMPTY
+    result: Raw = EMPTY
+    error: Raw = EMPTY
+
+    @property
+    def is_request(self) -> bool:
+        return self.method is not None and bool(self.id)
+
+    @property
+    def is_notification(self) -> bool:
+        return self.method is not None and not self.id
+
+    @property
+    def is_response(self) -> bool:
+        return self.method is None
+
+
+_decode = msgspec.json.Decoder(Envelope).decode
+_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_batch = msgspec.json.Decoder(list[Raw]).decode
+_encode = msgspec.json.encode
+
+
+def decode(data: bytes | Raw) -> Envelope:
+    """Read one message; whatever is wrong with it is said as the JSON-RPC error it deserves."""
+    try:
+        envelope = _decode(data)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"not a JSON-RPC message: {error}") from None
+    except RecursionError:
+        raise InvalidRequest("the message is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ParseFailed(f"not valid JSON: {error}") from None
+    _check(envelope)
+    return envelope
+
+
+def _check(envelope: Envelope) -> None:
+    if envelope.jsonrpc != "2.0":
+        raise InvalidRequest('`jsonrpc` must be "2.0"')
+    if envelope.method is None:
+        if bool(envelope.result) == bool(envelope.error):
+            raise InvalidRequest("a message needs a `method`, or exactly one of `result` and `error`")
+        if envelope.result and not envelope.id:
+            raise InvalidRequest("a result needs the `id` of its request")
+    elif envelope.result or envelope.error:
+        raise InvalidRequest("a message with a `method` has no `result` or `error`")
+    if envelope.id:
+        _check_id(envelope)
+    # Params by position exist in JSON-RPC, not in MCP.
+    if envelope.params and memoryview(envelope.params)[0] != _BRACE:
+        if envelope.params != _NULL:
+            raise InvalidRequest("`params` must be an object")
+        envelope.params = EMPTY
+
+
+def _check_id(envelope: Envelope) -> None:
+    raw = bytes(envelope.id)
+    if raw == b"null" and envelope.error:
+        envelope.id = EMPTY
+    elif not is_request_id(raw):
+        raise InvalidRequest("`id` must be a string or an integer")
+
+
+def is_request_id(raw: bytes) -> bool:
+    """Strings and integers only; bool, null, fractions and objects are not ids."""
+    if len(raw) > MAX_ID_BYTES:
+        return False
+    if raw[:1] == b'"':
+        return True
+    return raw.lstrip(b"-").isdigit()
+
+
+def id_key(raw: bytes | Raw) -> RequestId:
+    """An id as a value, so that two spellings of one string are one id, and 1 and "1" are two."""
+    return msgspec.json.decode(raw, type=RequestId)
+
+
+def check_text(data: bytes) -> None:
+    """JSON is UTF-8; slices that we never decode would otherwise carry anything."""
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            raise ParseFailed(f"not valid UTF-8 at byte {error.start}") from None
+
+
+def is_batch(data: bytes) -> bool:
+    return data[:64].lstrip()[:1] == b"["
+
+
+def split_batch(data: bytes) -> list[Raw]:
+    """The messages of a batch (2025-03-26), still undecoded."""
+    try:
+        messages = _decode_batch(data)
+    except RecursionError:
+        raise InvalidRequest("the batch is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ParseFailed(f"not valid JSON: {error}") from None
+    if not messages:
+        raise InvalidRequest("an empty batch is not a message")
+    return messages
+
+
+def forwardable(data: bytes, envelope: Envelope) -> bytes:
+    """The bytes of a checked request or notification, safe to hand to another parser.
+
+    If the compact form of what we read is exactly as long as the message, there is no room in it for a second
+    `method` or `params`: it goes on untouched. Otherwise (white space, further members) its members are written
+    one after the other as we understood them, which keeps order and unknown members and drops repetitions.
+    """
+    size = len(envelope.method or "") + (
+        _COMPACT_REQUEST + len(envelope.id) if envelope.id else _COMPACT_NOTIFICATION
+    )
+    if envelope.params:
+        size += _COMPACT_PARAMS + len(envelope.params)
+    return data if size == len(data) else _encode(_decode_members(data))
+
+
+def members(raw: bytes | Raw) -> dict[str, Raw]:
+    """The members of a raw JSON object, each undecoded; no object at all counts as an empty one."""
+    if not raw:
+        return {}
+    try:
+        return _decode_members(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"expected a JSON object: {error}") from None
+
+
+def assemble(parts: Mapping[str, Raw | bytes]) -> bytes:
+    """A JSON object from raw members, in their order."""
+    return _encode({name: value if isinstance(value, Raw) else Raw(value) for name, value in parts.items()})
+
+
+def request(request_id: bytes | Raw, method: str, params: bytes | Raw) -> bytes:
+    if params:
+        return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (request_id, _quoted(method), params)
+    return b'{"jsonrpc":"2.0","id":%b,"method":%b}' % (request_id, _quoted(method))
+
+
+def notification(method: str, params: bytes | Raw = b"") -> bytes:
+    if params:
+        return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (_quoted(method), params)
+    return b'{"jsonrpc":"2.0","method":%b}' % _quoted(method)
+
+
+def result(request_id: bytes | Raw, value: bytes | Raw) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (request_id, value)
+
+
+def error(request_id: bytes | Raw, value: bytes | Raw) -> bytes:
+    """An error answer; without a readable id it has none (2026-07-28) rather than `null`."""
+    if request_id:
+        return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (request_id, value)
+    return b'{"jsonrpc":"2.0","error":%b}' % value
+
+
+def _quoted(method: str) -> bytes:
+    return _encode(method)

@@ -1,0 +1,102 @@
+"""Opening a wire to a server: start its process, or find its address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from mooring.transports.child import Command
+from mooring.transports.http_client import ClientPool
+from mooring.transports.pipe_wire import PipeWire
+from mooring.transports.sse_wire import SseWire
+from mooring.transports.streamable_wire import StreamableWire
+from mooring.transports.wire import Wire, WireEvents
+
+
+class Transport(Enum):
+    """How a server is spoken to."""
+
+    STDIO = "stdio"
+    STREAMABLE_HTTP = "streamable_http"
+    SSE = "sse"
+
+
+class Dialer(Protocol):
+    """Something that can be dialled, by any of the transports it may speak (most likely first)."""
+
+    transports: tuple[Transport, ...]
+
+    async def dial(self, transport: Transport, events: WireEvents) -> Wire: ...
+    async def close(self) -> None: ...
+
+
+class ProcessDialer:
+    """Every dial starts a new process."""
+
+    transports = (Transport.STDIO,)
+
+    def __init__(
+        self, command: Command, *, server_id: str, max_message_bytes: int, on_log: Callable[[bytes], None]
+    ) -> None:
+        self._command = command
+        self._server_id = server_id
+        self._max_bytes = max_message_bytes
+        self._on_log = on_log
+
+    async def dial(self, transport: Transport, events: WireEvents) -> Wire:
+        assert transport is Transport.STDIO
+        return await PipeWire.spawn(
+            self._command,
+            events,
+            label=self._server_id,
+            max_message_bytes=self._max_bytes,
+            on_log=self._on_log,
+        )
+
+    async def close(self) -> None:
+        """Processes belong to their wires."""
+
+
+class HttpDialer:
+    """One connection pool for everything that goes to this server."""
+
+    def __init__(
+        self,
+        url: str,
+        pool: ClientPool,
+        headers: Mapping[str, str],
+        *,
+        transports: tuple[Transport, ...],
+        max_message_bytes: int,
+    ) -> None:
+        self.transports = transports
+        self._url = url
+        self._pool = pool
+        self._max_bytes = max_message_bytes
+        parts = urlsplit(url)
+        self._target = ((parts.path or "/") + (f"?{parts.query}" if parts.query else "")).encode()
+        self._label = parts.netloc
+        self._headers = b"".join(
+            b"%b: %b\r\n" % (name.lower().encode("ascii"), value.encode("latin-1")) for name, value in headers.items()
+        )
+
+    async def dial(self, transport: Transport, events: WireEvents) -> Wire:
+        if transport is Transport.STREAMABLE_HTTP:
+            return StreamableWire(
+                self._pool,
+                self._target,
+                self._headers,
+                events,
+                label=self._label,
+                max_message_bytes=self._max_bytes,
+            )
+        wire = SseWire(
+            self._pool, self._url, self._headers, events, label=self._label, max_message_bytes=self._max_bytes
+        )
+        await wire.open()
+        return wire
+
+    async def close(self) -> None:
+        self._pool.close()

@@ -1,0 +1,143 @@
+"""Requests and answers over one channel shared by everything: a child's pipes, or HTTP+SSE.
+
+One reader, a table from our ids to waiting requests, a writer that sends whole messages. Nothing is awaited while
+reading. The table cannot leak: a request leaves it in `finally`, whatever happened to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from typing import Final
+
+import msgspec
+
+from mooring.errors import RpcError, UpstreamFailed
+from mooring.protocol import jsonrpc, meta
+from mooring.protocol.jsonrpc import Envelope
+from mooring.transports.wire import Answer, Leg, WireEvents
+
+FORGOTTEN_KEPT: Final = 256
+"""How many ids of abandoned requests are remembered, so that their late answers are not called noise."""
+CANCEL_SECONDS: Final = 2.0
+"""A server that does not even read its cancellations is not worth waiting for any longer."""
+
+
+class DuplexWire(ABC):
+    """The part that pipes and HTTP+SSE share."""
+
+    correlates = False
+
+    def __init__(self, events: WireEvents, label: str) -> None:
+        self.label = label
+        self.version = ""
+        self._events = events
+        self._next_id = 1
+        self._waiting: dict[int, tuple[Leg, asyncio.Future[Answer]]] = {}
+        self._forgotten: deque[int] = deque(maxlen=FORGOTTEN_KEPT)
+        self._lost: str | None = None
+
+    async def send(self, message: bytes) -> None:
+        if self._events.tracing:
+            self._events.on_traffic("out", message)
+        await self.write(message)
+
+    @abstractmethod
+    async def write(self, message: bytes) -> None: ...
+
+    @abstractmethod
+    async def close(self) -> None: ...
+
+    @property
+    def in_flight(self) -> list[Leg]:
+        return [leg for leg, _ in self._waiting.values()]
+
+    async def request(self, leg: Leg) -> Answer:
+        if self._lost is not None:
+            raise UpstreamFailed(self._lost, started=False)
+        number = self._next_id
+        self._next_id += 1
+        params = meta.with_meta(leg.params, meta.PROGRESS_TOKEN, b"%d" % number) if leg.token else leg.params
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = (leg, future)
+        try:
+            await self.send(jsonrpc.request(b"%d" % number, leg.method, params))
+            return await future
+        except asyncio.CancelledError:
+            self._forgotten.append(number)
+            await self._tell_cancelled(number)
+            raise
+        finally:
+            del self._waiting[number]
+
+    async def _tell_cancelled(self, number: int) -> None:
+        notice = jsonrpc.notification("notifications/cancelled", b'{"requestId":%d}' % number)
+        if self._lost is None:
+            try:
+                await asyncio.wait_for(asyncio.shield(self._send_quietly(notice)), CANCEL_SECONDS)
+            except TimeoutError:
+                self._events.on_noise(b"", "the server does not read its cancellations")
+
+    async def _send_quietly(self, message: bytes) -> None:
+        try:
+            await self.send(message)
+        except UpstreamFailed:
+            pass  # the channel is gone, and the loss is reported where it was noticed
+
+    def receive(self, data: bytes) -> None:
+        """One message from the server, or a batch of them (2025-03-26 servers may send one)."""
+        if self._events.tracing:
+            self._events.on_traffic("in", data)
+        try:
+            if jsonrpc.is_batch(data):
+                for message in jsonrpc.split_batch(data):
+                    self._receive_one(jsonrpc.decode(message), bytes(message))
+            else:
+                self._receive_one(jsonrpc.decode(data), data)
+        except RpcError as error:
+            self._events.on_noise(data, str(error))
+
+    def _receive_one(self, envelope: Envelope, data: bytes) -> None:
+        if envelope.method is None:
+            self._answer(envelope, data)
+        elif envelope.method == "notifications/progress":
+            self._progress(envelope, data)
+        else:
+            self._events.on_unsolicited(envelope, data)
+
+    def _answer(self, envelope: Envelope, data: bytes) -> None:
+        number = _number(envelope.id)
+        entry = self._waiting.get(number)
+        if entry is None or entry[1].done():
+            if number not in self._forgotten:
+                self._events.on_noise(data, "an answer to a request that nobody is waiting for")
+            return
+        entry[1].set_result(Answer(version=self.version, result=envelope.result, error=envelope.error))
+
+    def _progress(self, envelope: Envelope, data: bytes) -> None:
+        number = _number(meta.read_params(envelope.params).progress_token)
+        entry = self._waiting.get(number)
+        if entry is None or not entry[0].token:
+            if number not in self._forgotten:
+                self._events.on_noise(data, "progress of a request that nobody is waiting for")
+            return
+        params = meta.with_member(envelope.params, meta.PROGRESS_TOKEN, entry[0].token)
+        restored = jsonrpc.notification("notifications/progress", params)
+        entry[0].on_message(Envelope("2.0", method=envelope.method, params=msgspec.Raw(params)), restored)
+
+    def fail(self, reason: str) -> None:
+        """The channel is gone: everybody who waits hears of it, once."""
+        if self._lost is not None:
+            return
+        self._lost = reason
+        for _, future in self._waiting.values():
+            if not future.done():
+                future.set_exception(UpstreamFailed(reason))
+        self._events.on_lost(reason)
+
+
+def _number(raw: msgspec.Raw) -> int:
+    """An id as one of our numbers; anything else matches nothing."""
+    text = bytes(raw)
+    return int(text) if text.isdigit() and len(text) < 20 else -1

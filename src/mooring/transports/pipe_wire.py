@@ -1,0 +1,60 @@
+"""A server as a child process, spoken to in lines over its pipes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mooring.errors import UpstreamFailed
+from mooring.protocol.lines import LineReader, Message, encode_line
+from mooring.transports.child import Child, Command
+from mooring.transports.duplex import DuplexWire
+from mooring.transports.wire import WireEvents
+
+
+class PipeWire(DuplexWire):
+    """Lines in, lines out; a stray print on the child's stdout is noise, not the end."""
+
+    def __init__(self, events: WireEvents, label: str, max_message_bytes: int) -> None:
+        super().__init__(events, label)
+        self._lines = LineReader(max_message_bytes)
+        self._child: Child | None = None
+
+    @classmethod
+    async def spawn(
+        cls,
+        command: Command,
+        events: WireEvents,
+        *,
+        label: str,
+        max_message_bytes: int,
+        on_log: Callable[[bytes], None],
+    ) -> PipeWire:
+        wire = cls(events, label, max_message_bytes)
+        wire._child = await Child.spawn(
+            command, on_stdout=wire._on_stdout, on_stderr=on_log, on_exit=wire._on_exit
+        )
+        wire.label = f"pid {wire._child.pid}"
+        return wire
+
+    async def write(self, message: bytes) -> None:
+        child = self._child
+        if child is None or child.returncode is not None:
+            raise UpstreamFailed("the server's process has ended", started=False)
+        child.write(encode_line(message))
+        if not child.writable:
+            await child.drain()
+
+    async def close(self) -> None:
+        if self._child is not None:
+            await self._child.close()
+
+    def _on_stdout(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            if isinstance(line, Message):
+                self.receive(line.data)
+            else:
+                self._events.on_noise(line.data, line.why)
+
+    def _on_exit(self, code: int) -> None:
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        self.fail(f"the server's process {how}")

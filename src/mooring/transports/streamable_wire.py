@@ -1,0 +1,486 @@
+"""A server behind Streamable HTTP, in both eras: every message is its own POST, its answer JSON or an event stream."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Final
+
+from mooring.errors import RpcError, UpstreamFailed, UpstreamUnavailable
+from mooring.protocol import jsonrpc
+from mooring.protocol.sse import Event, EventPart, EventReader, EventTooLarge
+from mooring.transports.http_client import ClientPool, Response
+from mooring.transports.http_errors import ConnectFailed, TransportError
+from mooring.transports.wire import Answer, Leg, Relay, SessionLost, WireEvents
+
+SPILL_BYTES: Final = 256 * 1024
+"""An event larger than this flows through while it arrives instead of being collected first."""
+ERROR_BODY_BYTES: Final = 64 * 1024
+RETRY_MILLISECONDS: Final = 1000
+"""How long to wait before polling a stream again when the server expressed no wish."""
+POLLS_IN_VAIN: Final = 5
+"""A stream that was resumed this often without one new event is given up."""
+STREAM_RETRY_SECONDS: Final = (0.5, 30.0)
+"""First and longest wait before the standalone stream is opened again."""
+
+_RESPONSE_HEAD = re.compile(
+    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?(?:"id"\s*:\s*(?P<id>"(?:[^"\\]|\\.)*"|-?\d+)\s*,\s*)?'
+    rb'(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"(?:result|error)"\s*:'
+)
+
+
+class StreamableWire:
+    """One session with a server (legacy), or simply the way to it (modern)."""
+
+    correlates = True
+
+    def __init__(
+        self,
+        pool: ClientPool,
+        target: bytes,
+        headers: bytes,
+        events: WireEvents,
+        *,
+        label: str,
+        max_message_bytes: int,
+    ) -> None:
+        self.label = label
+        self.version = ""
+        self.session_id: bytes | None = None
+        self.offered_session: bytes | None = None
+        self._pool = pool
+        self._target = target
+        self._events = events
+        self._max_bytes = max_message_bytes
+        self._fixed = headers
+        self._post_headers = b""
+        self._get_headers = b""
+        self._next_id = 1
+        self._listening: asyncio.Task[None] | None = None
+        self.settle("")
+
+    def settle(self, version: str, session_id: bytes | None = None) -> None:
+        """From now on say which revision was agreed on and which session this is."""
+        self.version = version
+        self.session_id = session_id
+        common = self._fixed
+        if session_id is not None:
+            common += b"mcp-session-id: %b\r\n" % session_id
+        agreed = b"mcp-protocol-version: %b\r\n" % version.encode() if version else b""
+        self._post_headers = (
+            b"content-type: application/json\r\naccept: application/json, text/event-stream\r\n" + common
+        )
+        self._legacy_headers = agreed
+        self._get_headers = b"accept: text/event-stream\r\n" + common + agreed
+
+    def traced_in(self, data: bytes) -> None:
+        if self._events.tracing:
+            self._events.on_traffic("in", data)
+
+    def own_id(self) -> bytes:
+        """An id that no client uses, for requests of our own in a session whose ids are a client's."""
+        self._next_id += 1
+        return b'"mooring-%d"' % self._next_id
+
+    async def request(self, leg: Leg) -> Answer:
+        if not leg.id:
+            leg.id = self.own_id()
+            leg.body = jsonrpc.request(leg.id, leg.method, leg.params)
+        if self._events.tracing:
+            self._events.on_traffic("out", leg.body)
+        response = await self._exchange(b"POST", self._post_headers + (leg.headers or self._legacy_headers), leg.body)
+        if leg.method == "initialize":
+            self.offered_session = response.header(b"mcp-session-id")
+        polls_in_vain = 0
+        while True:
+            if response.status != 200:
+                return await self._refused(leg, response)
+            if not _is_event_stream(response):
+                return await self._json(leg, response)
+            stream = _AnswerStream(self, leg, response, self._max_bytes)
+            leg.flow = response
+            try:
+                answer = await stream.answered
+            except BaseException:
+                response.abort()
+                raise
+            if answer is not None:
+                return answer
+            polls_in_vain = polls_in_vain + 1 if stream.empty else 0
+            response = await self._poll(leg, stream, polls_in_vain)
+
+    async def _poll(self, leg: Leg, stream: _AnswerStream, polls_in_vain: int) -> Response:
+        """The server closed the stream before answering (2025-11-25): come back for the rest of it."""
+        if stream.last_id is None or self.session_id is None or polls_in_vain >= POLLS_IN_VAIN:
+            raise UpstreamFailed("the server closed its stream before answering")
+        if leg.on_polled is not None:
+            leg.on_polled(stream.retry)
+        wait = stream.retry if stream.retry is not None else RETRY_MILLISECONDS
+        await asyncio.sleep(wait / 1000)
+        resume = self._get_headers + b"last-event-id: %b\r\n" % stream.last_id.encode()
+        return await self._exchange(b"GET", resume, b"")
+
+    async def send(self, message: bytes) -> None:
+        """A notification, or our answer to a request of the server."""
+        if self._events.tracing:
+            self._events.on_traffic("out", message)
+        response = await self._exchange(b"POST", self._post_headers + self._legacy_headers, message)
+        if response.status == 404 and self.session_id is not None:
+            response.abort()
+            raise SessionLost("the server has forgotten the session")
+        if not response.complete:
+            await response.read(ERROR_BODY_BYTES)
+        if response.status >= 400:
+            raise UpstreamFailed(f"the server refused a message with HTTP {response.status}")
+
+    async def close(self) -> None:
+        """End the session, as politely as the server lets us."""
+        self.stop_listening()
+        if self.session_id is None:
+            return
+        try:
+            response = await asyncio.wait_for(self._exchange(b"DELETE", self._get_headers, b""), 2.0)
+            response.abort()
+        except (RpcError, TimeoutError):
+            pass  # it may be gone already; sessions expire on the server's side too
+
+    async def _exchange(self, method: bytes, headers: bytes, body: bytes) -> Response:
+        try:
+            return await self._pool.request(method, self._target, headers, body)
+        except ConnectFailed as error:
+            raise UpstreamUnavailable(str(error)) from error
+        except TransportError as error:
+            raise UpstreamFailed(str(error)) from error
+
+    async def _json(self, leg: Leg, response: Response) -> Answer:
+        if response.complete:
+            return self.read_answer(leg, response.body())
+        collected = _Collector(response, SPILL_BYTES if leg.relayable else self._max_bytes)
+        try:
+            whole = await collected.ready
+        except BaseException:
+            response.abort()
+            raise
+        if whole is not None:
+            return self.read_answer(leg, whole)
+        if not leg.relayable:
+            response.abort()
+            raise UpstreamFailed(f"the server's answer is larger than {self._max_bytes} bytes")
+        leg.flow = response
+        return Answer(version=self.version, relay=collected)
+
+    def read_answer(self, leg: Leg, data: bytes, status: int = 200) -> Answer:
+        """A response that must be the answer to this request and to no other."""
+        if self._events.tracing:
+            self._events.on_traffic("in", data)
+        try:
+            jsonrpc.check_text(data)
+            envelope = jsonrpc.decode(data)
+        except RpcError as error:
+            raise UpstreamFailed(f"the server answered with something else than JSON-RPC: {error}") from error
+        if envelope.method is not None or not _same_id(envelope.id, leg.id, optional=bool(envelope.error)):
+            raise UpstreamFailed("the server answered a request that was not asked")
+        whole = data if envelope.id else b""
+        return Answer(
+            version=self.version, result=envelope.result, error=envelope.error, whole=whole, status=status
+        )
+
+    async def _refused(self, leg: Leg, response: Response) -> Answer:
+        """Anything but 200: a JSON-RPC error in the body is the answer, otherwise the status is."""
+        status = response.status
+        try:
+            data = response.body() if response.complete else await response.read(ERROR_BODY_BYTES)
+        except TransportError as error:
+            raise UpstreamFailed(str(error)) from error
+        if status == 404 and self.session_id is not None:
+            raise SessionLost("the server has forgotten the session")
+        if status == 202:
+            raise UpstreamFailed("the server accepted the request and will not answer it")
+        try:
+            return self.read_answer(leg, data, status)
+        except UpstreamFailed:
+            started = status >= 500
+            raise HttpRefused(status, started=started) from None
+
+    # The standalone stream of legacy sessions
+
+    def listen(self) -> None:
+        """Keep the stream open on which the server sends what belongs to no request."""
+        if self._listening is None:
+            self._listening = asyncio.get_running_loop().create_task(self._listen())
+
+    def stop_listening(self) -> None:
+        if self._listening is not None:
+            self._listening.cancel()
+            self._listening = None
+
+    async def _listen(self) -> None:
+        wait, longest = STREAM_RETRY_SECONDS
+        last_id: str | None = None
+        while True:
+            try:
+                headers = self._get_headers
+                if last_id is not None:
+                    headers += b"last-event-id: %b\r\n" % last_id.encode()
+                response = await self._exchange(b"GET", headers, b"")
+            except UpstreamFailed as error:
+                self._events.on_noise(b"", f"the standalone stream could not be opened: {error}")
+            else:
+                if response.status != 200 or not _is_event_stream(response):
+                    response.abort()
+                    if response.status == 404 and self.session_id is not None:
+                        self._events.on_lost("the server has forgotten the session")
+                    return  # 405: the server has no such stream, which the specification allows
+                wait = STREAM_RETRY_SECONDS[0]
+                last_id = await _Unsolicited(self._events, response, self._max_bytes).ended or last_id
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, longest)
+
+
+class HttpRefused(UpstreamFailed):
+    """The server refused a request at the HTTP level, without a JSON-RPC error."""
+
+    def __init__(self, status: int, *, started: bool) -> None:
+        super().__init__(f"the server answered HTTP {status}", started=started)
+        self.http_status = status
+
+
+class _AnswerStream:
+    """An event stream that ends with the answer to one request."""
+
+    def __init__(self, wire: StreamableWire, leg: Leg, response: Response, max_bytes: int) -> None:
+        self.answered: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        self.retry: int | None = None
+        self.empty = True
+        self._wire = wire
+        self._leg = leg
+        self._response = response
+        self._reader = EventReader(max_bytes, SPILL_BYTES)
+        self._parts: list[bytes] = []
+        self._relay: _PartRelay | None = None
+        response.attach(self._on_data, self._on_end)
+
+    @property
+    def last_id(self) -> str | None:
+        return self._reader.last_id
+
+    def _on_data(self, data: bytes) -> None:
+        try:
+            for event in self._reader.feed(data):
+                self.empty = False
+                if isinstance(event, Event):
+                    self._on_event(event)
+                else:
+                    self._on_part(event)
+        except EventTooLarge as error:
+            self._fail(UpstreamFailed(str(error)))
+        except RpcError as error:
+            self._fail(UpstreamFailed(f"the server sent something else than JSON-RPC: {error}"))
+
+    def _on_event(self, event: Event) -> None:
+        if event.retry is not None:
+            self.retry = event.retry
+        if not event.data:
+            return
+        jsonrpc.check_text(event.data)
+        if jsonrpc.is_batch(event.data):
+            for message in jsonrpc.split_batch(event.data):
+                self._on_message(bytes(message))
+        else:
+            self._on_message(event.data)
+
+    def _on_message(self, data: bytes) -> None:
+        envelope = jsonrpc.decode(data)
+        if envelope.method is not None:
+            self._wire.traced_in(data)
+            self._leg.on_message(envelope, data)
+        elif not self.answered.done():
+            try:
+                self.answered.set_result(self._wire.read_answer(self._leg, data))
+            except UpstreamFailed as error:
+                self._fail(error)
+
+    def _on_part(self, part: EventPart) -> None:
+        """A large event: let it flow through if it is the answer and may keep its id, else collect it."""
+        if part.first:
+            head = _RESPONSE_HEAD.match(part.data)
+            if self._leg.relayable and head is not None and head["id"] in (None, self._leg.id):
+                self._relay = _PartRelay(self._response)
+                if not self.answered.done():
+                    self.answered.set_result(Answer(version=self._wire.version, relay=self._relay))
+        if self._relay is not None:
+            self._relay.feed(part.data)
+            if part.last:
+                self._relay.finish(None)
+            return
+        self._parts.append(part.data)
+        if part.last:
+            data = b"".join(self._parts)
+            self._parts.clear()
+            self._on_event(Event(data, part.event, part.id, part.retry))
+
+    def _on_end(self, error: Exception | None) -> None:
+        if self._relay is not None:
+            self._relay.finish(error or UpstreamFailed("the server closed its stream in the middle of an answer"))
+        elif not self.answered.done():
+            resumable = self._reader.last_id is not None
+            if error is not None and not resumable:
+                self._fail(UpstreamFailed(str(error)))
+            else:
+                self.answered.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        self._response.abort()
+        if self._relay is not None:
+            self._relay.finish(error)
+        elif not self.answered.done():
+            self.answered.set_exception(error)
+
+
+class _Collector:
+    """A JSON body on its way: collected while it is small, left to flow through once it is not."""
+
+    def __init__(self, response: Response, limit: int) -> None:
+        self.ready: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        length = response.header(b"content-length")
+        encoded = response.header(b"content-encoding")
+        self.length = int(length) if length is not None and encoded is None else None
+        self._response = response
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._size = 0
+        if self.length is not None and self.length > limit:
+            self.ready.set_result(None)
+        else:
+            response.attach(self._on_data, self._on_end)
+
+    def _on_data(self, data: bytes) -> None:
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size > self._limit and not self.ready.done():
+            self._response.pause()
+            self.ready.set_result(None)
+
+    def _on_end(self, error: Exception | None) -> None:
+        if self.ready.done():
+            self._parts.append(b"")
+            return
+        if error is not None:
+            self.ready.set_exception(UpstreamFailed(str(error)))
+        else:
+            self.ready.set_result(b"".join(self._parts))
+
+    def attach(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None], /) -> None:
+        for data in self._parts:
+            on_data(data)
+        self._parts.clear()
+        self._response.attach(on_data, on_end)
+        self._response.resume()
+
+    def pause(self) -> None:
+        self._response.pause()
+
+    def resume(self) -> None:
+        self._response.resume()
+
+    def abort(self) -> None:
+        self._response.abort()
+
+
+class _PartRelay:
+    """The data of a large event that is still arriving."""
+
+    def __init__(self, response: Response) -> None:
+        self.length: int | None = None
+        self._response = response
+        self._early: list[bytes] = []
+        self._ended: tuple[Exception | None] | None = None
+        self._on_data: Callable[[bytes], None] | None = None
+        self._on_end: Callable[[Exception | None], None] | None = None
+
+    def attach(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None], /) -> None:
+        for data in self._early:
+            on_data(data)
+        self._early.clear()
+        self._on_data, self._on_end = on_data, on_end
+        if self._ended is not None:
+            on_end(self._ended[0])
+
+    def feed(self, data: bytes) -> None:
+        if self._on_data is not None:
+            self._on_data(data)
+        else:
+            self._early.append(data)
+
+    def finish(self, error: Exception | None) -> None:
+        if self._ended is None:
+            self._ended = (error,)
+            if self._on_end is not None:
+                self._on_end(error)
+
+    def pause(self) -> None:
+        self._response.pause()
+
+    def resume(self) -> None:
+        self._response.resume()
+
+    def abort(self) -> None:
+        self._response.abort()
+
+
+class _Unsolicited:
+    """The standalone stream: whatever arrives belongs to no request. `ended` gives the last event's id."""
+
+    def __init__(self, events: WireEvents, response: Response, max_bytes: int) -> None:
+        self.ended: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._events = events
+        self._reader = EventReader(max_bytes)
+        response.attach(self._on_data, self._on_end)
+        self.ended.add_done_callback(lambda _: response.abort())
+
+    def _on_data(self, data: bytes) -> None:
+        try:
+            events = self._reader.feed(data)
+        except EventTooLarge as error:
+            self._events.on_noise(b"", str(error))
+            self._on_end(error)
+            return
+        for event in events:
+            if event.data:
+                self._on_message(event.data)
+
+    def _on_message(self, data: bytes) -> None:
+        try:
+            jsonrpc.check_text(data)
+            envelope = jsonrpc.decode(data)
+        except RpcError as error:
+            self._events.on_noise(data, str(error))
+        else:
+            if self._events.tracing:
+                self._events.on_traffic("in", data)
+            if envelope.method is None:
+                self._events.on_noise(data, "an answer on the stream that carries none")
+            else:
+                self._events.on_unsolicited(envelope, data)
+
+    def _on_end(self, _error: Exception | None) -> None:
+        if not self.ended.done():
+            self.ended.set_result(self._reader.last_id)
+
+
+def _is_event_stream(response: Response) -> bool:
+    kind = response.header(b"content-type")
+    return kind is not None and kind[:17].lower() == b"text/event-stream"
+
+
+def _same_id(given: object, expected: bytes, *, optional: bool) -> bool:
+    raw = bytes(given)  # type: ignore[call-overload]
+    if raw == expected:
+        return True
+    if not raw:
+        return optional
+    return jsonrpc.id_key(raw) == jsonrpc.id_key(expected)
+
+
+__all__ = ["HttpRefused", "Relay", "StreamableWire"]

@@ -1,0 +1,125 @@
+"""One leg of the conversation with a server: what a request takes out, what comes back for it, what can go wrong.
+
+A *wire* carries messages to one server in one session (a child's pipes, an event stream, a series of POSTs). It
+knows ids and framing. What the messages mean, and whom they concern, is the business of the session above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Raw
+
+from mooring.errors import UpstreamUnavailable
+from mooring.protocol.jsonrpc import EMPTY, Envelope
+
+
+class SessionLost(UpstreamUnavailable):
+    """The server no longer knows our session (HTTP 404): the request provably never started."""
+
+
+class Relay(Protocol):
+    """A complete JSON-RPC response that is still arriving; its id is already the client's own."""
+
+    length: int | None
+
+    def attach(
+        self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None], /
+    ) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class Answer:
+    """What a server answered: a result, an error, or a response that flows through while it arrives.
+
+    `whole` holds the complete response as it came when its id is the client's own, so that it can go on untouched.
+    """
+
+    __slots__ = ("error", "relay", "result", "status", "version", "whole")
+
+    def __init__(
+        self,
+        *,
+        version: str,
+        result: Raw | bytes = EMPTY,
+        error: Raw | bytes = EMPTY,
+        whole: bytes = b"",
+        relay: Relay | None = None,
+        status: int = 200,
+    ) -> None:
+        self.version = version
+        self.result = result
+        self.error = error
+        self.whole = whole
+        self.relay = relay
+        self.status = status
+
+
+class Leg:
+    """One request on its way to a server.
+
+    `id` is the client's id where the wire may keep it (a POST of its own, in a session nobody else uses), else
+    empty: the wire then gives it one. `body` is the whole message in the first case, and the parts of it otherwise.
+    `on_message` gets what the server sends on behalf of this request before it answers. `on_polled` is told when
+    the server closed its stream on purpose and wants to be polled (2025-11-25), with its wish in milliseconds.
+    """
+
+    __slots__ = ("body", "flow", "headers", "id", "method", "on_message", "on_polled", "params", "relayable", "token")
+
+    def __init__(
+        self,
+        method: str,
+        params: Raw | bytes,
+        on_message: Callable[[Envelope, bytes], None],
+        *,
+        request_id: bytes = b"",
+        body: bytes = b"",
+        headers: bytes = b"",
+        relayable: bool = False,
+        token: bytes = b"",
+        on_polled: Callable[[int | None], None] | None = None,
+    ) -> None:
+        self.method = method
+        self.params = params
+        self.on_message = on_message
+        self.id = request_id
+        self.body = body
+        self.headers = headers
+        self.relayable = relayable
+        self.token = token
+        self.on_polled = on_polled
+        self.flow: Flow | None = None
+
+
+class Flow(Protocol):
+    """Something that can be told to stop reading for a while."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+class Wire(Protocol):
+    """What a session needs of its wire."""
+
+    correlates: bool
+    """Whether a message from the server arrives tied to the request it belongs to."""
+    label: str
+    version: str
+
+    async def request(self, leg: Leg) -> Answer: ...
+    async def send(self, message: bytes) -> None: ...
+    async def close(self) -> None: ...
+
+
+class WireEvents(Protocol):
+    """What a wire tells the session above it."""
+
+    @property
+    def tracing(self) -> bool: ...
+    def on_traffic(self, direction: str, data: bytes) -> None: ...
+    def on_unsolicited(self, envelope: Envelope, data: bytes) -> None: ...
+    def on_noise(self, data: bytes, why: str) -> None: ...
+    def on_lost(self, reason: str) -> None: ...
