@@ -33,7 +33,7 @@ READ = """\
 hh:mm:ss.123  client ──▶ mooring             a1b2      tools/call #7                        312 B
 hh:mm:ss.124             mooring ──▶ server  4711      tools/call #3                        312 B
 hh:mm:ss.390             mooring ◀── server  4711      result of ping #3                             +266 ms
-hh:mm:ss.391  client ◀── mooring             a1b2      error  #7                           1.2 kB             · session closed
+hh:mm:ss.391  client ◀── mooring             a1b2      error #7                            1.2 kB             · session closed
 hh:mm:ss.400             mooring ◀── server  4711      noise, not a message                  20 B    +3.3 ms
 hh:mm:ss.500                                 4711      · stopped
 """  # noqa: E501 - as wide as it is on the terminal

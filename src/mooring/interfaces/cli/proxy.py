@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from urllib.parse import quote
 
@@ -65,17 +67,27 @@ def _upgrade(connection: socket.socket, server: str) -> bytes:
         "Connection: Upgrade\r\nUpgrade: mcp-stdio\r\n\r\n".encode()
     )
     connection.settimeout(UPGRADE_SECONDS)
-    received = b""
     try:
-        while b"\r\n\r\n" not in received and len(received) < MAX_HEAD_BYTES:
-            if not (data := connection.recv(CHUNK_BYTES)):
-                break
-            received += data
+        received = _receive_until(connection, b"", lambda data: b"\r\n\r\n" in data)
         head, _, rest = received.partition(b"\r\n\r\n")
-        status = int(head.split(b" ", 2)[1]) if head.startswith(b"HTTP/1.1 ") else 0
-        if status != 101:
-            raise Failed(refusal(status, rest) if status else "what listens on the socket is not a gateway")
-    except (TimeoutError, ValueError) as error:
+        if head.startswith(b"HTTP/1.1 101 "):
+            connection.settimeout(None)
+            return rest
+        match = re.match(
+            rb"HTTP/1\.1 (\d{3}) .*?(?:\r\ncontent-length: *(\d+)|$)", head, re.DOTALL | re.IGNORECASE
+        )
+        if match is None:
+            raise Failed("what listens on the socket is not a gateway: give the right one with --socket")
+        length = int(match.group(2) or 0)
+        body = _receive_until(connection, rest, lambda data: len(data) >= length)
+        raise Failed(refusal(int(match.group(1)), body))
+    except TimeoutError as error:
         raise Failed("the gateway does not answer: look at its log, or start it again") from error
-    connection.settimeout(None)
-    return rest
+
+
+def _receive_until(connection: socket.socket, received: bytes, is_enough: Callable[[bytes], bool]) -> bytes:
+    while not is_enough(received) and len(received) < MAX_HEAD_BYTES:
+        if not (data := connection.recv(CHUNK_BYTES)):
+            break
+        received += data
+    return received

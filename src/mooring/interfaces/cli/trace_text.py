@@ -58,7 +58,7 @@ def _line(event: dict[str, Any], colour: bool) -> str:
 def _what(event: dict[str, Any], kind: str) -> str:
     method = one_line(str(event.get("method") or ""))
     number = event.get("id")
-    name = f"{method} #{one_line(str(number))}" if number is not None else method
+    name = f"{method} #{one_line(str(number))}".lstrip() if number is not None else method
     match kind:
         case "response":
             return f"result of {name}" if method else f"result {name}".rstrip()
