@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,6 +28,8 @@ _SUITE_SECONDS = 300
 _CLIENT_MILLISECONDS = 60_000
 # Task scenarios mostly wait for tasks; they do not disturb each other.
 _TASK_SCENARIOS_AT_ONCE = 3
+# Each starts a client, and a gateway of its own.
+_CLIENT_SCENARIOS_AT_ONCE = 2
 
 
 def run_directly(reference: Reference, folder: Path) -> Run:
@@ -69,8 +71,7 @@ def run_server_suite(reference: Reference, url: str, folder: Path) -> Run:
             [*arguments, "--scenario", name, "--spec-version", reference.wire, "--force"]
             for name in TASK_SCENARIOS
         ]
-        with ThreadPoolExecutor(_TASK_SCENARIOS_AT_ONCE) as pool:
-            list(pool.map(lambda command: _run_suite(reference, command, folder), each))
+        _run_suites(reference, each, folder, at_once=_TASK_SCENARIOS_AT_ONCE)
     elif reference.suite == "stable":
         _run_suite(reference, [*arguments, "--suite", "all"], folder)
     else:
@@ -85,11 +86,17 @@ def _run_client_scenarios(
     driver = [sys.executable, str(_DRIVER), "--era", client_era]
     if through_gateway:
         driver += ["--through", str(folder)]
-    for scenario in CLIENT_SCENARIOS[reference.wire]:
-        arguments = ["client", "--command", " ".join(driver), "--scenario", scenario]
-        arguments += ["--spec-version", reference.wire, "--timeout", str(_CLIENT_MILLISECONDS)]
-        _run_suite(reference, [*arguments, "-o", str(results)], folder)
+    common = ["client", "--command", " ".join(driver), "--spec-version", reference.wire, "-o", str(results)]
+    common += ["--timeout", str(_CLIENT_MILLISECONDS)]
+    each = [[*common, "--scenario", name] for name in CLIENT_SCENARIOS[reference.wire]]
+    _run_suites(reference, each, folder, at_once=_CLIENT_SCENARIOS_AT_ONCE)
     return read_run(results)
+
+
+def _run_suites(reference: Reference, each: Sequence[list[str]], folder: Path, *, at_once: int) -> None:
+    with ThreadPoolExecutor(at_once) as pool:
+        for finished in [pool.submit(_run_suite, reference, arguments, folder) for arguments in each]:
+            finished.result()
 
 
 def _run_suite(reference: Reference, arguments: Iterable[str], folder: Path) -> None:
