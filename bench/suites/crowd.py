@@ -1,0 +1,226 @@
+"""What Mooring costs when there is much of something: sessions, streams, servers, tools; and its start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bench import load, wire
+from bench.run import Run
+from bench.suites.suite import Figure, Suite
+from bench.targets import SERVER, Target
+from bench.wire import Endpoint, Session, WireError
+
+_SLOW_SESSIONS = 100
+_KIND_NAMES = ("servers", "tools", "sessions")
+
+
+def startup(run: Run) -> None:
+    """From the start of the process to the first answered initialize, and the memory it then has."""
+    starts: dict[str, Callable[[], Target]] = {
+        "nginx": run.stage.nginx,
+        "mooring": lambda: run.stage.mooring([run.stage.remote(SERVER)]),
+        "fastmcp": lambda: run.stage.fastmcp("default"),
+    }
+
+    def visit(name: str, number: int) -> None:
+        target = starts[name]()
+        run.record.add(
+            "startup",
+            name,
+            number,
+            ready_seconds=target.ready_seconds,
+            cpu_seconds=target.process.cpu_seconds(),
+            resident_mb=target.process.memory().resident_kb / 1000,
+        )
+        run.stage.end(target)
+
+    run.rounds("startup", tuple(starts), visit)
+
+
+def memory(run: Run) -> None:
+    """Memory with many open sessions, and what a call costs meanwhile, against a Mooring without them."""
+    for number in range(run.scale.memory_rounds):
+        run.say(f"memory: round {number + 1} of {run.scale.memory_rounds}")
+        run.attempt("memory", "mooring", lambda number=number: _crowded(run, number))
+    run.attempt("memory", "fastmcp", lambda: _slow_peer(run))
+
+
+def _crowded(run: Run, number: int) -> None:
+    empty, full, streaming = (run.stage.mooring([run.stage.remote(SERVER)]) for _ in range(3))
+    held = load.Held()
+    try:
+        workers = {
+            name: _warm(run, target)
+            for name, target in (("empty", empty), ("full", full), ("streaming", streaming))
+        }
+        _fill_sessions(run, full, held, number)
+        _fill_streams(run, streaming, held, number)
+        for name, target in (("empty", empty), ("full", full), ("streaming", streaming)):
+            burst, cost = run.calls(target, workers[name])
+            run.record.add("memory", name, number, cpu_us=cost / burst.calls * 1e6)
+    finally:
+        held.close_streams()
+        for target in (empty, full, streaming):
+            run.stage.end(target)
+
+
+def _warm(run: Run, target: Target) -> list[Session]:
+    """Memory is counted from a gateway that has already worked."""
+    sessions = load.open_sessions(target.endpoint, load.CONNECTIONS)
+    run.calls(target, sessions, seconds=1)
+    return sessions
+
+
+def _fill_sessions(run: Run, target: Target, held: load.Held, number: int) -> None:
+    base = target.process.memory().resident_kb
+    run.record.add("memory", "mooring", number, resident_mb_0=base / 1000)
+    for count, word in zip(run.scale.open_sessions, ("some", "many"), strict=True):
+        held.sessions += _exactly(
+            load.open_sessions(target.endpoint, count - len(held.sessions)), count - len(held.sessions)
+        )
+        resident = target.process.memory().resident_kb
+        values = {f"resident_mb_{word}": resident / 1000, f"kb_per_session_{word}": (resident - base) / count}
+        run.record.add("memory", "mooring", number, **values)
+
+
+def _fill_streams(run: Run, target: Target, held: load.Held, number: int) -> None:
+    base = target.process.memory().resident_kb
+    count = run.scale.open_streams
+    sessions = _exactly(load.open_sessions(target.endpoint, count), count)
+    load.open_streams(held, sessions)
+    resident = target.process.memory().resident_kb
+    run.record.add(
+        "memory",
+        "mooring",
+        number,
+        resident_mb_streams=resident / 1000,
+        kb_per_session_streams=(resident - base) / count,
+    )
+
+
+def _exactly(sessions: list[Session], count: int) -> list[Session]:
+    if len(sessions) < count:
+        raise WireError(f"only {len(sessions)} of {count} sessions could be opened in time")
+    return sessions
+
+
+def _slow_peer(run: Run) -> None:
+    target = run.stage.fastmcp("default")
+    base = target.process.memory().resident_kb
+    sessions = load.open_sessions(target.endpoint, _SLOW_SESSIONS, 10.0)
+    resident = target.process.memory().resident_kb
+    run.record.add(
+        "memory",
+        "fastmcp",
+        0,
+        resident_mb_0=base / 1000,
+        kb_per_session_some=(resident - base) / len(sessions),
+    )
+    run.stage.end(target)
+
+
+def growth(run: Run) -> None:
+    """CPU per call with 10, 100 and 1,000 servers, tools or sessions; each as a ratio to the smallest."""
+    started: list[Target] = []
+    ready: dict[str, tuple[Target, list[Session]]] = {}
+    for kind in _KIND_NAMES:
+        for count in run.scale.growth:
+            name = f"{kind} {count}"
+
+            def prepare(kind: str = kind, count: int = count, name: str = name) -> None:
+                target = run.stage.mooring(_servers(run, kind, count))
+                started.append(target)
+                ready[name] = (target, _spread_sessions(target, kind, count))
+
+            run.attempt("growth", name, prepare)
+
+    def visit(name: str, number: int) -> None:
+        burst, cost = run.calls(*ready[name])
+        kind, _, count = name.partition(" ")
+        run.record.add("growth", kind, number, **{f"cpu_us_{count}": cost / burst.calls * 1e6})
+
+    run.rounds("growth", tuple(ready), visit, rounds=max(2, run.scale.rounds - 2))
+    for kind in _KIND_NAMES:
+        for number, smallest in run.record.values("growth", kind, f"cpu_us_{run.scale.growth[0]}").items():
+            for count in run.scale.growth[1:]:
+                here = run.record.values("growth", kind, f"cpu_us_{count}").get(number)
+                if here is not None:
+                    run.record.add("growth", kind, number, **{f"ratio_{count}": here / smallest})
+    for target in started:
+        run.stage.end(target)
+
+
+def _servers(run: Run, kind: str, count: int) -> list[dict[str, object]]:
+    if kind == "servers":
+        return [run.stage.remote(f"bench-{number}") for number in range(count)]
+    if kind == "tools":
+        return [run.stage.remote(SERVER, f"/legacy/{count}")]
+    return [run.stage.remote(SERVER)]
+
+
+def _spread_sessions(target: Target, kind: str, count: int) -> list[Session]:
+    """Sessions that use all there is: every server, a client that has listed every tool, every session."""
+    if kind == "servers":
+        endpoints = [target.at(f"/mcp/bench-{number}") for number in range(count)]
+        return [session for endpoint in endpoints for session in _exactly(load.open_sessions(endpoint, 1), 1)]
+    if kind == "tools":
+        return [_listed(session, count) for session in load.open_sessions(target.endpoint, load.CONNECTIONS)]
+    return _exactly(load.open_sessions(target.endpoint, count), count)
+
+
+def _listed(session: Session, count: int) -> Session:
+    endpoint: Endpoint = session.endpoint
+    with wire.Connection(endpoint.port) as connection:
+        answer = connection.exchange(wire.rpc_request(endpoint, session.identifier, "tools/list", {}))
+    tools = wire.result_of(answer, 1)["tools"]
+    if len(tools) != count:
+        raise WireError(f"{len(tools)} of {count} tools were listed")
+    return session
+
+
+def _growth_figures(sizes: Sequence[int]) -> tuple[Figure, ...]:
+    costs = [Figure(f"cpu_us_{size}", f"CPU per call with {size:,}", "µs", compared=False) for size in sizes]
+    ratios = [
+        Figure(f"ratio_{size}", f"{size:,} against {sizes[0]:,}", "×", compared=False) for size in sizes[1:]
+    ]
+    return (*costs, *ratios)
+
+
+SUITES = (
+    Suite(
+        "startup",
+        "start until the first answered initialize",
+        "nginx",
+        (
+            Figure("ready_seconds", "ready after", "s"),
+            Figure("cpu_seconds", "CPU until ready", "s"),
+            Figure("resident_mb", "idle RSS", "MB"),
+        ),
+        startup,
+    ),
+    Suite(
+        "memory",
+        "open legacy sessions",
+        "empty",
+        (
+            Figure("resident_mb_0", "RSS, none open", "MB", compared=False),
+            Figure("resident_mb_some", "RSS, 1,000 open", "MB", compared=False),
+            Figure("resident_mb_many", "RSS, 10,000 open", "MB", compared=False),
+            Figure("kb_per_session_some", "per session, 1,000 open (FastMCP: 100)", "kB", compared=False),
+            Figure("kb_per_session_many", "per session, 10,000 open", "kB", compared=False),
+            Figure("resident_mb_streams", "RSS, 5,000 open with a GET stream each", "MB", compared=False),
+            Figure(
+                "kb_per_session_streams", "per session with a GET stream, 5,000 open", "kB", compared=False
+            ),
+            Figure("cpu_us", "CPU per call meanwhile", "µs"),
+        ),
+        memory,
+    ),
+    Suite(
+        "growth",
+        "CPU per call as there is more of something",
+        "",
+        _growth_figures((10, 100, 1_000)),
+        growth,
+    ),
+)
