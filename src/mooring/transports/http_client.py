@@ -78,13 +78,13 @@ class ClientPool:
         self.limits = limits or ClientLimits()
         self.sweep = Sweep()
         self._tls_context = tls_context
-        self._host_line = b"host: %b\r\n" % origin.authority.encode()
+        self._middle = b" HTTP/1.1\r\nhost: %b\r\n" % origin.authority.encode()
         self._idle: list[UpstreamConnection] = []
         self._connections: set[UpstreamConnection] = set()
         self._open = 0  # including those still connecting
         self._line = _Line(self.sweep, self.limits.wait_seconds)
         self._waiting = self._line.waiting
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._loop: asyncio.AbstractEventLoop
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -116,28 +116,23 @@ class ClientPool:
         connection = idle.pop() if idle else await self._acquire()
         while connection.dead:  # lost between being handed over and being used
             connection = await self._acquire()
-        loop = self._loop
-        assert loop is not None
-        length = len(body)
-        if length or method not in _BODILESS:
-            head = b"%b %b HTTP/1.1\r\n%b%bcontent-length: %d\r\n\r\n" % (
-                method,
-                target,
-                self._host_line,
-                headers,
-                length,
-            )
-            if length < _JOIN_BELOW_BYTES:
-                head += body
+        if body or method not in _BODILESS:
+            parts = (method, b" ", target, self._middle, headers, b"content-length: %d\r\n\r\n" % len(body))
+            if len(body) < _JOIN_BELOW_BYTES:
+                parts += (body,)
                 body = b""
         else:
-            head = b"%b %b HTTP/1.1\r\n%b%b\r\n" % (method, target, self._host_line, headers)
-        waiter: asyncio.Future[Response] = loop.create_future()
-        response = connection.send(head, body, waiter, is_head_request=method == b"HEAD")
+            parts = (method, b" ", target, self._middle, headers, b"\r\n")
+            if method == b"HEAD":
+                connection.expect_no_body()
+        waiter: asyncio.Future[Response] = self._loop.create_future()
+        connection.send(b"".join(parts), body, waiter)
         try:
             return await waiter
         except asyncio.CancelledError:
-            response.abort()
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                waiter.result().abort()
+            connection.forget(waiter)
             raise
 
     def close(self) -> None:
@@ -153,8 +148,7 @@ class ClientPool:
     async def _acquire(self) -> UpstreamConnection:
         if self._closed:
             raise ConnectFailed("the connection pool was closed")
-        if self._loop is None:
-            self._loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         if self._idle:
             return self._idle.pop()
         if self._open < self.limits.max_connections:

@@ -20,11 +20,11 @@ import select
 import socket
 from typing import Protocol, cast
 
-from mooring.transports.http_endpoint import App, Streaming
+from mooring.transports.http_endpoint import App, Buffered, Streaming
 from mooring.transports.http_limits import ListenerLimits
 from mooring.transports.http_reader import Arrival, RequestReader
 from mooring.transports.http_reply import Reply, ReplyHeads
-from mooring.transports.http_request import BodyStream
+from mooring.transports.http_request import BodyStream, Client
 from mooring.transports.http_rules import Refusal
 from mooring.transports.http_sweep import NEVER, Sweep
 from mooring.transports.http_upgrade import Upgraded
@@ -114,9 +114,8 @@ class ServerConnection(asyncio.Protocol):
         self.transport = cast("asyncio.Transport", transport)
         peer, uid, self._address = _identify(self.transport)
         secure = self.transport.get_extra_info("sslcontext") is not None
-        self._reader = RequestReader(
-            self._edge.app.accept, self._limits, self, peer=peer, peer_uid=uid, secure=secure
-        )
+        client = Client(peer, uid, secure)
+        self._reader = RequestReader(self._edge.app.accept, self._limits, self, client)
         self.transport.set_write_buffer_limits(self._limits.write_high_water_bytes)
         self.deadline = self._sweep.clock + self._limits.header_seconds
         refusal = self._edge.opened(self, self._address)
@@ -124,11 +123,15 @@ class ServerConnection(asyncio.Protocol):
             self._send_refusal(refusal)
 
     def data_received(self, data: bytes) -> None:
-        if self._mode == _PARSE:
-            self._parse(data)
-        elif self._mode == _HOLD:
+        mode = self._mode
+        if mode == _PARSE:
+            if len(data) > self._limits.max_header_bytes and not self._reader.in_body:
+                self._feed_in_steps(data)
+            else:
+                self._feed(data)
+        elif mode == _HOLD:
             self._hold(data)
-        elif self._mode == _RAW:
+        elif mode == _RAW:
             self._deliver(data)
         else:
             self._discarded += len(data)
@@ -171,25 +174,28 @@ class ServerConnection(asyncio.Protocol):
 
     # Requests in, one at a time.
 
-    def _parse(self, data: bytes) -> None:
-        step = self._limits.max_header_bytes
-        if len(data) <= step or self._reader.in_body:
-            self._feed(data)
-            return
-        # A read can bring more than a head may have: look at the bounds, and at the mode, in between.
-        for start in range(0, len(data), step):
-            self.data_received(data[start : start + step]) if start else self._feed(data[:step])
-
     def _feed(self, data: bytes) -> None:
         reader = self._reader
         reader.feed(data)
         if reader.unread:
             self._keep(reader.unread)
             reader.unread = b""
-        if reader.arrived or reader.refusal is not None:
+        if reader.refusal is not None:
             self._advance()
+        elif reader.arrived:
+            if self.reply is None:
+                self._serve(reader.arrived.pop(0))
+                if reader.arrived:
+                    self._advance()
         elif self.reply is None or reader.in_body:
             self._await_more()
+
+    def _feed_in_steps(self, data: bytes) -> None:
+        """A read can bring more than a head may have: look at the bounds, and at the mode, in between."""
+        step = self._limits.max_header_bytes
+        self._feed(data[:step])
+        for start in range(step, len(data), step):
+            self.data_received(data[start : start + step])
 
     def _await_more(self) -> None:
         """The request is not complete: set the time limit of its next bytes."""
@@ -223,7 +229,7 @@ class ServerConnection(asyncio.Protocol):
                     self._held = None
                     self._mode = _PARSE
                     self._resume_reading()
-                    self._parse(held)
+                    self.data_received(held)
                 else:
                     self._mode = _PARSE
                     return
@@ -239,13 +245,12 @@ class ServerConnection(asyncio.Protocol):
         if self.writable:
             self.deadline = NEVER
         try:
-            if isinstance(endpoint, Streaming):
-                assert stream is not None
-                self._await_stream(stream)
-                endpoint.handler(request, reply, stream)
-            else:
+            if stream is None:
                 self._mode = _HOLD
-                endpoint.handler(request, reply)
+                cast("Buffered", endpoint).handler(request, reply)
+            else:
+                self._await_stream(stream)
+                cast("Streaming", endpoint).handler(request, reply, stream)
         except Exception:  # noqa: BLE001  the top of a request: whatever its handler raises ends here
             _log.exception("the handler of %s failed", request.path.decode("latin-1"))
             self._fail(reply)

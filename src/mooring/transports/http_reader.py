@@ -15,7 +15,7 @@ import httptools
 from mooring.transports import http_rules as rules
 from mooring.transports.http_endpoint import Buffered, Endpoint
 from mooring.transports.http_limits import ListenerLimits
-from mooring.transports.http_request import BodySource, BodyStream, Request
+from mooring.transports.http_request import BodySource, BodyStream, Client, Request
 from mooring.transports.http_rules import Refusal
 
 _FAIR_CHUNK_BYTES = 16  # size line and line breaks of one chunk, generously
@@ -33,20 +33,19 @@ class RequestReader:
         "_accept",
         "_body_follows",
         "_chunks",
+        "_client",
         "_endpoint",
         "_fed",
         "_headers",
-        "_host",
         "_keep_alive",
+        "_known_host",
+        "_known_target",
         "_length",
         "_limits",
         "_max_body",
         "_parser",
         "_parts",
-        "_peer",
-        "_peer_uid",
         "_request",
-        "_secure",
         "_size",
         "_source",
         "_speaks_1_0",
@@ -65,18 +64,14 @@ class RequestReader:
         accept: Callable[[Request], Endpoint],
         limits: ListenerLimits,
         source: BodySource,
-        *,
-        peer: str,
-        peer_uid: int | None,
-        secure: bool,
+        client: Client,
     ) -> None:
         self._accept = accept
         self._limits = limits
         self._source = source
-        self._peer = peer
-        self._peer_uid = peer_uid
-        self._secure = secure
-        self._host: bytes | None = None
+        self._client = client
+        self._known_host: bytes | None = None
+        self._known_target = b""
         self.arrived: list[Arrival] = []
         self.refusal: Refusal | None = None
         self.unread = b""
@@ -177,15 +172,10 @@ class RequestReader:
                 first = rules.first_values(headers)
             self._check_head(headers, first)
             request = self._request = Request(
-                self._parser.get_method(),
-                self._target,
-                headers,
-                first,
-                self._peer,
-                self._peer_uid,
-                self._secure,
+                self._parser.get_method(), self._target, headers, first, self._client
             )
-            rules.check_target(request.method, request.target)
+            if self._target != self._known_target:
+                self._known_target = rules.checked_target(request.method, request.target, self._limits)
             endpoint = self._endpoint = self._accept(request)
             self.in_body = True
             if type(endpoint) is Buffered:
@@ -198,34 +188,40 @@ class RequestReader:
             raise self._refuse(refusal) from None
 
     def _check_head(self, headers: list[tuple[bytes, bytes]], first: dict[bytes, bytes]) -> None:
+        """Most requests of a connection look like the one before: what was checked then is only compared."""
         limits = self._limits
-        parser = self._parser
         # Only 1.1 keeps connections without being asked; whatever else this might be is looked at closely.
-        self._keep_alive = keep_alive = parser.should_keep_alive()
-        if not keep_alive or b"connection" in first or b"proxy-connection" in first:
-            version = parser.get_http_version()
-            rules.check_version(version)
-            self._speaks_1_0 = version == "1.0"
-            self._keep_alive = keep_alive and not self._speaks_1_0
+        self._keep_alive = self._parser.should_keep_alive()
+        if not self._keep_alive or b"connection" in first or b"proxy-connection" in first:
+            self._check_version()
         if len(headers) > limits.max_header_count:
             raise Refusal(431, "too many request headers")
-        if len(self._target) > limits.max_target_bytes:
-            raise Refusal(414, "the request target is too long")
         if self._fed > limits.max_header_bytes:
             rules.check_sizes(self._target, headers, limits)
         host = first.get(b"host")
-        if host is None or host != self._host:
+        if host is None or host != self._known_host:
             rules.check_host(host, required=not self._speaks_1_0)
-            self._host = host
-        self._length = rules.body_length(first, speaks_1_0=self._speaks_1_0)
+            self._known_host = host
+        length = first.get(b"content-length")
+        if length is not None and b"transfer-encoding" not in first:
+            self._length = int(length)  # digits only: llhttp has counted with it already
+        else:
+            self._length = rules.body_length(first, speaks_1_0=self._speaks_1_0)
         if b"expect" in first:
             rules.check_expectation(first[b"expect"])
             self.continue_due = not self._speaks_1_0
         if b"upgrade" in first:
-            self._upgrade = parser.should_upgrade()
+            self._upgrade = self._parser.should_upgrade()
             self._body_follows = self._upgrade and self._length != 0
         if len(self.arrived) >= limits.max_pipelined:
             raise Refusal(0, "too many requests ahead of their answers")
+
+    def _check_version(self) -> None:
+        version = self._parser.get_http_version()
+        rules.check_version(version)
+        if version == "1.0":
+            self._speaks_1_0 = True
+            self._keep_alive = False
 
     def _open_stream(self, request: Request, endpoint: Endpoint) -> None:
         length = None if self._length == rules.CHUNKED else self._length

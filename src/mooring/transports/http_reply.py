@@ -154,7 +154,9 @@ class Reply:
         """The complete answer."""
         if self._phase != _FRESH:
             raise RuntimeError("this reply has been started already; send() is for whole answers")
-        block = encode_headers(headers)
+        block = _blocks.get(headers) if isinstance(headers, tuple) else None
+        if block is None:
+            block = encode_headers(headers)
         if self.closed:
             return
         channel = self._channel
@@ -173,17 +175,14 @@ class Reply:
         if not channel.keep_alive:
             block += b"connection: close\r\n"
         self._phase = _ENDED
+        head = channel.heads[status]
         if status in _BODILESS or self.request.method == b"HEAD":
             framing = b"\r\n" if status in _BODILESS else b"content-length: %d\r\n\r\n" % length
-            channel.transport.write(channel.heads[status] + block + framing)
+            channel.transport.write(head + block + framing)
         elif length < _JOIN_BELOW_BYTES:
-            channel.transport.write(
-                b"%b%bcontent-length: %d\r\n\r\n%b" % (channel.heads[status], block, length, body)
-            )
+            channel.transport.write(b"".join((head, block, b"content-length: %d\r\n\r\n" % length, body)))
         else:
-            channel.transport.write(
-                b"%b%bcontent-length: %d\r\n\r\n" % (channel.heads[status], block, length)
-            )
+            channel.transport.write(b"%b%bcontent-length: %d\r\n\r\n" % (head, block, length))
             channel.transport.write(body)
         channel.reply_ended()
 

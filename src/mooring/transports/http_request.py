@@ -5,57 +5,56 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Protocol, Self
 
 from mooring.transports.http_errors import BodyInterrupted
 
 
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Who is at the other end of a connection."""
+
+    address: str
+    """An IP address, or "unix"."""
+    uid: int | None
+    """The user of the process behind a Unix socket, where the system tells."""
+    secure: bool
+    """Whether the connection itself uses TLS."""
+
+
 class Request:
     """One parsed request. Header names are lower case and keep their order; nothing is percent-decoded."""
 
-    __slots__ = (
-        "_first",
-        "body",
-        "headers",
-        "method",
-        "path",
-        "peer",
-        "peer_uid",
-        "query",
-        "secure",
-        "target",
-    )
+    __slots__ = ("_first", "body", "client", "headers", "method", "path", "query", "target")
 
-    method: bytes
-    target: bytes
-    path: bytes
-    query: bytes
-    headers: list[tuple[bytes, bytes]]
-    body: bytes
-    peer: str
-    peer_uid: int | None
-    secure: bool
-    _first: dict[bytes, bytes]
-
-    def __init__(  # noqa: PLR0917  keywords would cost a tenth of a microsecond per request
+    def __init__(
         self,
         method: bytes,
         target: bytes,
         headers: list[tuple[bytes, bytes]],
         first: dict[bytes, bytes],
-        peer: str,
-        peer_uid: int | None,
-        secure: bool,
+        client: Client,
     ) -> None:
         self.method = method
         self.target = target
         self.path, _, self.query = target.partition(b"?")
         self.headers = headers
-        self._first = first
         self.body = b""
-        self.peer = peer
-        self.peer_uid = peer_uid
-        self.secure = secure
+        self.client = client
+        self._first = first
+
+    @property
+    def peer(self) -> str:
+        return self.client.address
+
+    @property
+    def peer_uid(self) -> int | None:
+        return self.client.uid
+
+    @property
+    def secure(self) -> bool:
+        return self.client.secure
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of a header; `name` is in lower case."""

@@ -60,12 +60,20 @@ def check_host(host: bytes | None, *, required: bool) -> None:
         raise Refusal(400, "the Host header is malformed")
 
 
-def check_target(method: bytes, target: bytes) -> None:
-    """Only origin-form (`/path`), and `*` for OPTIONS: this is not a forward proxy."""
+def checked_target(method: bytes, target: bytes, limits: ListenerLimits) -> bytes:
+    """Only origin-form (`/path`), and `*` for OPTIONS: this is not a forward proxy.
+
+    Returns the target if it is fine with every method, so that it need not be checked again.
+    """
+    if len(target) > limits.max_target_bytes:
+        raise Refusal(414, "the request target is too long")
     if b"#" in target:
         raise Refusal(400, "the request target has a fragment")
-    if not target.startswith(b"/") and not (target == b"*" and method == b"OPTIONS"):
-        raise Refusal(400, "the request target must be a path that begins with /")
+    if target.startswith(b"/"):
+        return target
+    if target == b"*" and method == b"OPTIONS":
+        return b""
+    raise Refusal(400, "the request target must be a path that begins with /")
 
 
 def body_length(first: dict[bytes, bytes], *, speaks_1_0: bool) -> int:
@@ -76,12 +84,7 @@ def body_length(first: dict[bytes, bytes], *, speaks_1_0: bool) -> int:
         if coding.lower() != b"chunked" or speaks_1_0:
             raise Refusal(400, "the only transfer-encoding taken is chunked, with HTTP/1.1")
         return CHUNKED
-    length = first.get(b"content-length")
-    if length is None:
-        return 0
-    if not length.isdigit():
-        raise Refusal(400, "the content-length is not a number")
-    return int(length)
+    return int(first.get(b"content-length", 0))  # digits only: llhttp has counted with it already
 
 
 def check_expectation(value: bytes) -> None:

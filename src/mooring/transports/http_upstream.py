@@ -7,12 +7,16 @@ from typing import Protocol, cast
 
 import httptools
 
+from mooring.transports.compression import stream_decoder
 from mooring.transports.http_errors import ConnectionLost, HeadTimeout, ResponseTooLarge, TransportError
+from mooring.transports.http_flow import BodyFlow
 from mooring.transports.http_limits import ClientLimits
 from mooring.transports.http_response import Response
 from mooring.transports.http_sweep import NEVER, Sweep
 
 _MAX_INFORMATIONAL = 16
+_BODILESS = frozenset((204, 304))
+_PACKING = frozenset((b"content-encoding", b"content-length"))
 
 
 class Owner(Protocol):
@@ -31,11 +35,20 @@ class Owner(Protocol):
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """Idle while `response` is None."""
+    """The protocol object of one socket.
+
+    A response that arrives in one read never gets a `BodyFlow`: it is handed over complete. Any other is
+    handed over with its flow as soon as its head is known.
+    """
 
     __slots__ = (
+        "_busy",
+        "_chunks",
         "_fed",
         "_finished",
+        "_first",
+        "_flow",
+        "_head",
         "_head_known",
         "_headers",
         "_informational",
@@ -45,12 +58,12 @@ class UpstreamConnection(asyncio.Protocol):
         "_owner",
         "_parser",
         "_reading",
+        "_status",
         "_sweep",
         "_until_close",
         "_waiter",
         "dead",
         "deadline",
-        "response",
         "transport",
     )
 
@@ -60,34 +73,48 @@ class UpstreamConnection(asyncio.Protocol):
         self._sweep = owner.sweep
         self.dead = False
         self.deadline = NEVER
-        self.response: Response | None = None
         self.transport: asyncio.Transport
-        self._waiter: asyncio.Future[Response] | None = None
         self._parser = httptools.HttpResponseParser(self)
+        self._busy = False
+        self._waiter: asyncio.Future[Response] | None = None
+        self._flow: BodyFlow | None = None
+        self._status = 0
+        self._head: list[tuple[bytes, bytes]] = []
         self._headers: list[tuple[bytes, bytes]] = []
+        self._first: dict[bytes, bytes] = {}
+        self._chunks: list[bytes] = []
         self._fed = 0
+        self._informational = 0
         self._finished = False
         self._head_known = False
         self._keep_alive = False
         self._until_close = False
         self._is_head_request = False
-        self._informational = 0
         self._reading = True
 
-    def send(
-        self, head: bytes, body: bytes, waiter: asyncio.Future[Response], *, is_head_request: bool
-    ) -> Response:
+    def send(self, head: bytes, body: bytes, waiter: asyncio.Future[Response]) -> None:
         """Send a request; `waiter` gets the response as soon as its head (or all of it) is here."""
-        response = self.response = Response(self, self._limits)
+        self._busy = True
         self._waiter = waiter
         self._finished = self._head_known = False
-        self._is_head_request = is_head_request
         seconds = self._limits.head_seconds
         self.deadline = NEVER if seconds is None else self._sweep.clock + seconds
         self.transport.write(head)
         if body:
             self.transport.write(body)
-        return response
+
+    def expect_no_body(self) -> None:
+        """The request is a HEAD: its response has no body, whatever its headers say."""
+        self._is_head_request = True
+
+    def forget(self, waiter: asyncio.Future[Response]) -> None:
+        """Nobody waits for this response any more."""
+        if self._waiter is waiter:
+            self.abandon()
+
+    def close(self) -> None:
+        """The pool is closing."""
+        self._fail(self._lost("the connection pool was closed"))
 
     # The transport's side.
 
@@ -96,8 +123,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._sweep.add(self)
 
     def data_received(self, data: bytes) -> None:
-        response = self.response
-        if response is None:
+        if not self._busy:
             # Nothing was asked: a late or a smuggled second response. It must not answer the next request.
             self._drop()
             return
@@ -108,30 +134,24 @@ class UpstreamConnection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             trouble = self._trouble(error)
         if self._finished:
-            self._answered(response, reusable=trouble is None)
+            self._answered(reusable=trouble is None)
         elif trouble is not None:
             self._fail(trouble)
         else:
-            self._progressed(response)
+            self._progressed()
 
     def eof_received(self) -> bool:
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        response = self.response
-        if response is not None and self._until_close and exc is None:
-            response.finish()
-            self._answered(response, reusable=False)
-        elif response is not None:
-            self._fail(self._lost("the upstream closed the connection"))
+        if self._busy and self._until_close and self._head_known and exc is None:
+            self._finished = True
+            self._keep_alive = False
+            self._answered(reusable=False)
         else:
-            self._drop()
+            self._fail(self._lost("the upstream closed the connection"))
 
-    def close(self) -> None:
-        """The pool is closing."""
-        self._fail(self._lost("the connection pool was closed"))
-
-    # The response's side.
+    # The side of the body that is arriving.
 
     def pause(self) -> None:
         if self._reading and not self.dead:
@@ -146,7 +166,8 @@ class UpstreamConnection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def abandon(self) -> None:
-        self.response = None
+        self._busy = False
+        self._waiter = self._flow = None
         self._drop()
 
     # Callbacks of the parser.
@@ -159,60 +180,95 @@ class UpstreamConnection(asyncio.Protocol):
         self._headers.append((name.lower(), value.strip()))
 
     def on_headers_complete(self) -> None:
-        headers, self._headers = self._headers, []
-        status = self._parser.get_status_code()
+        status = self._status = self._parser.get_status_code()
+        headers = self._head = self._headers
+        self._headers = []  # trailers land in the new list, which nobody reads
+        first = self._first = dict(headers)
         if status < 200:
-            self._informational += 1
-            if status == 101 or self._informational > _MAX_INFORMATIONAL:
-                raise ValueError("unexpected informational response")
+            self._skip_informational(status)
             return
-        first = dict(headers)
         if len(first) != len(headers):
-            first = dict(reversed(headers))
-        coding = first.get(b"transfer-encoding")
-        if coding is not None and coding.lower() != b"chunked":
-            raise ValueError("the transfer-encoding is not chunked")
-        self._until_close = coding is None and b"content-length" not in first and status not in (204, 304)
-        response = self.response
-        assert response is not None
-        response.begin(status, headers, first)
+            first = self._first = dict(reversed(headers))
+        if b"content-length" not in first:
+            coding = first.get(b"transfer-encoding")
+            if coding is not None and coding.lower() != b"chunked":
+                raise ValueError("the transfer-encoding is not chunked")
+            self._until_close = coding is None and status not in _BODILESS
         self._head_known = True
+        if b"content-encoding" in first:
+            self._expect_packed(first[b"content-encoding"])
         if self._is_head_request:
-            # The parser would wait for the body that the headers describe.
-            self._finished = True
+            self._finished = True  # the parser would wait for the body that the headers describe
             self._keep_alive = False
-            response.finish()
+
+    def _skip_informational(self, status: int) -> None:
+        self._informational += 1
+        if status == 101 or self._informational > _MAX_INFORMATIONAL:
+            raise ValueError("unexpected informational response")
+
+    def _expect_packed(self, coding: bytes) -> None:
+        decoder = stream_decoder(coding)
+        if decoder is not None:
+            self._flow = BodyFlow(self, self._limits, decoder)
+            self._head = [header for header in self._head if header[0] not in _PACKING]
+            self._first = {name: value for name, value in self._first.items() if name not in _PACKING}
 
     def on_body(self, data: bytes) -> None:
-        if self._is_head_request:
+        if self._flow is not None:
+            self._flow.receive(data)
+        elif self._is_head_request:
             raise ValueError("a response to HEAD has a body")
-        response = self.response
-        assert response is not None
-        response.receive(data)
+        else:
+            self._chunks.append(data)
 
     def on_message_complete(self) -> None:
         if self._head_known and not self._finished:
             self._finished = True
             self._keep_alive = self._parser.should_keep_alive()
-            response = self.response
-            assert response is not None
-            response.finish()
 
     # Outcomes.
 
-    def _progressed(self, response: Response) -> None:
+    def _progressed(self) -> None:
         """Something came, but not the end."""
         if not self._head_known:
             if self._fed > self._limits.max_header_bytes:
                 self._fail(self._lost("the response headers are too large"))
             return
         self._renew_stall_deadline()
-        self._hand_over(response)
-        response.deliver()
+        flow = self._flow
+        if flow is None:
+            flow = self._flow = BodyFlow(self, self._limits)
+            if not self._take_chunks(flow):
+                return
+        self._hand_over()
+        flow.deliver()
 
-    def _answered(self, response: Response, *, reusable: bool) -> None:
-        """The response is complete."""
-        self.response = None
+    def _take_chunks(self, flow: BodyFlow) -> bool:
+        """What came with the head goes through the flow like the rest."""
+        try:
+            for chunk in self._chunks:
+                flow.receive(chunk)
+        except ResponseTooLarge as error:
+            self._fail(error)
+            return False
+        self._chunks = []
+        return True
+
+    def _answered(self, *, reusable: bool) -> None:
+        """The response is complete: hand it over, and the connection to whoever is next."""
+        flow = self._flow
+        limit = self._limits.max_body_bytes
+        if flow is not None:
+            flow.finish()
+        elif limit is not None and sum(map(len, self._chunks)) > limit:
+            self._fail(ResponseTooLarge(f"the response is larger than {limit} bytes"))
+            return
+        self._hand_over()
+        self._busy = False
+        self._flow = None
+        if self._headers:
+            self._headers = []
+        self._chunks = []
         self._fed = self._informational = 0
         if reusable and self._keep_alive and not self.dead:
             if not self._reading:
@@ -221,29 +277,30 @@ class UpstreamConnection(asyncio.Protocol):
             self._owner.released(self)
         else:
             self._drop()
-        self._hand_over(response)
-        response.deliver()
+        if flow is not None:
+            flow.deliver()
 
-    def _hand_over(self, response: Response) -> None:
+    def _hand_over(self) -> None:
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None
             if not waiter.done():
-                waiter.set_result(response)
+                waiter.set_result(Response(self._status, self._head, self._first, self._chunks, self._flow))
 
     def _renew_stall_deadline(self) -> None:
         seconds = self._limits.body_stall_seconds
         self.deadline = NEVER if seconds is None else self._sweep.clock + seconds
 
     def _fail(self, error: TransportError) -> None:
-        response, waiter = self.response, self._waiter
-        self.response = self._waiter = None
+        flow, waiter = self._flow, self._waiter
+        self._busy = False
+        self._flow = self._waiter = None
         self._drop()
         if waiter is not None:
             if not waiter.done():
                 waiter.set_exception(error)
-        elif response is not None:
-            response.fail(error)
+        elif flow is not None:
+            flow.fail(error)
 
     def _drop(self) -> None:
         if not self.dead:
@@ -256,6 +313,8 @@ class UpstreamConnection(asyncio.Protocol):
         cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else error
         if isinstance(cause, ResponseTooLarge):
             return cause
+        if isinstance(cause, httptools.HttpParserUpgrade):
+            return self._lost("malformed response: it switches to another protocol")
         return self._lost(f"malformed response: {cause}")
 
     def _lost(self, message: str) -> ConnectionLost:
@@ -264,7 +323,7 @@ class UpstreamConnection(asyncio.Protocol):
     # Time.
 
     def deadline_passed(self) -> None:
-        if self.response is None:
+        if not self._busy:
             self._drop()
         elif not self._head_known:
             self._fail(HeadTimeout(f"no answer within {self._limits.head_seconds:g} seconds"))
