@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -22,7 +22,7 @@ from mooring.gateway.modern_session import ModernSession
 from mooring.gateway.profile import Profile
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream_session import UpstreamSession
-from mooring.protocol import jsonrpc, meta, routing_headers
+from mooring.protocol import meta, routing_headers
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.versions import LATEST_LEGACY, LATEST_MODERN, LEGACY_VERSIONS, MODERN_VERSIONS, Era
 from mooring.transports.dialing import Dialer, Transport
@@ -46,21 +46,15 @@ class Verdict:
     era: Era | None = None
 
 
-class Opening(Protocol):
-    """What it takes to open a session: for whom, and how to make the session object."""
-
-    key: str
-    owner: Client | None
-    version: str
-    capabilities: bytes
-    info: bytes
-
-
 @dataclass(frozen=True, slots=True)
-class SharedOpening:
-    """A session for several clients declares what we can pass on to each of them."""
+class Opening:
+    """What it takes to open a session: in whose name, and in which era rather than the other.
+
+    A session for several clients declares everything that we can pass on to whoever of them calls.
+    """
 
     key: str
+    prefers: Era
     owner: Client | None = None
     version: str = LATEST_LEGACY
     capabilities: bytes = SHARED_CAPABILITIES
@@ -68,105 +62,158 @@ class SharedOpening:
 
 
 class Detector:
-    """Opens sessions with one server, and remembers what it learned about it in doing so."""
+    """Opens sessions with one server, and remembers what it learned about it in doing so.
+
+    A server may speak both eras. A client is then served in its own, where nothing needs translating: for a
+    legacy client `initialize` is tried first, for a modern one `server/discover`.
+    """
 
     def __init__(self, dialer: Dialer, pinned: Verdict, tracer: Tracer) -> None:
         self._dialer = dialer
         self._pinned = pinned
         self._tracer = tracer
-        self.verdict = pinned
-        self.modern_profile: Profile | None = None
+        self._verdicts = dict.fromkeys(Era, pinned)
+        self._modern_profile: Profile | None = None
+
+    def verdict(self, prefers: Era) -> Verdict:
+        return self._verdicts[prefers]
 
     async def open(self, opening: Opening) -> UpstreamSession:
         """A session in whatever way the server speaks; a verdict that proves wrong is found anew, once."""
-        known = self.verdict
+        known = self._verdicts[opening.prefers]
         try:
-            return await self._open(opening)
+            return await self._open(opening, known)
         except UpstreamUnavailable:
             if known == self._pinned:
                 raise
-            self.forget()
-            return await self._open(opening)
+            self._verdicts = dict.fromkeys(Era, self._pinned)
+            self._modern_profile = None
+            return await self._open(opening, self._pinned)
 
-    def forget(self) -> None:
-        self.verdict = self._pinned
-        self.modern_profile = None
-
-    async def _open(self, opening: Opening) -> UpstreamSession:
-        transports = (self.verdict.transport,) if self.verdict.transport else self._dialer.transports
-        for index, transport in enumerate(transports):
+    async def _open(self, opening: Opening, known: Verdict) -> UpstreamSession:
+        transports = (known.transport,) if known.transport else self._dialer.transports
+        for transport in transports:
             try:
-                session = await self._open_by(transport, opening)
+                session = await self._open_by(transport, opening, known.era)
             except HttpRefused as error:
-                last = index == len(transports) - 1
-                if last or error.http_status not in _FALL_BACK_STATUSES:
+                if transport is transports[-1] or error.http_status not in _FALL_BACK_STATUSES:
                     raise
                 continue
-            self.verdict = Verdict(transport, session.era)
+            self._verdicts[opening.prefers] = Verdict(transport, session.era)
             return session
         raise UpstreamUnavailable("the server speaks none of the transports we know")
 
-    async def _open_by(self, transport: Transport, opening: Opening) -> UpstreamSession:
-        modern = ModernSession(opening.key, opening.owner, self._tracer)
-        legacy = LegacySession(opening.key, opening.owner, self._tracer)
-        if transport is Transport.SSE:
-            wire = await self._dialer.dial(transport, legacy)
-            return await self._greet(legacy, wire, opening)
-        if self.verdict.era is Era.MODERN and self.modern_profile is not None:
-            modern.open(await self._dialer.dial(transport, modern), self.modern_profile)
-            return modern
-        events = _Switch(modern, legacy)
-        wire = await self._dialer.dial(transport, events)
-        late: asyncio.Task[Answer] | None = None
-        if self.verdict.era is not Era.LEGACY:
-            found, late = await self._probe(wire)
-            if found is not None:
-                return self._open_modern(modern, wire, found, events)
-            if self.verdict.era is Era.MODERN:
-                await wire.close()
-                raise UpstreamUnavailable("the server does not speak 2026-07-28; set `era: auto` or `legacy`")
-        events.settle(legacy)
+    async def _open_by(self, transport: Transport, opening: Opening, era: Era | None) -> UpstreamSession:
+        attempt = _Attempt(
+            ModernSession(opening.key, opening.owner, self._tracer),
+            LegacySession(opening.key, opening.owner, self._tracer),
+        )
+        wire = await self._dialer.dial(transport, attempt)
         try:
-            return await self._greet(legacy, wire, opening)
-        except UpstreamUnavailable:
-            if late is not None and late.done() and not late.cancelled() and late.exception() is None:
-                found = _read_probe(late.result())
-                if found is not None:
-                    return self._open_modern(modern, wire, found, events)
-            raise
-        finally:
-            if late is not None:
-                late.cancel()
-
-    def _open_modern(self, modern: ModernSession, wire: Wire, found: Profile, events: _Switch) -> ModernSession:
-        events.settle(modern)
-        self.modern_profile = found
-        modern.open(wire, found)
-        return modern
-
-    async def _greet(self, legacy: LegacySession, wire: Wire, opening: Opening) -> LegacySession:
-        try:
-            await legacy.open(wire, opening.version, opening.capabilities, opening.info)
-        except HandshakeRefused as error:
-            await wire.close()
-            if error.answer.status in _FALL_BACK_STATUSES:
-                raise HttpRefused(error.answer.status, started=False) from error
-            raise
+            for tried in _order(transport, opening.prefers, era):
+                if tried is Era.MODERN:
+                    session = await self._try_modern(attempt, wire)
+                else:
+                    session = await self._try_legacy(attempt, wire, opening)
+                if session is not None:
+                    return session
+            raise attempt.failure or UpstreamUnavailable("the server does not speak the era it is pinned to")
         except BaseException:
             await wire.close()
             raise
-        return legacy
+        finally:
+            attempt.give_up_waiting()
 
-    async def _probe(self, wire: Wire) -> tuple[Profile | None, asyncio.Task[Answer] | None]:
+    async def _try_modern(self, attempt: _Attempt, wire: Wire) -> ModernSession | None:
+        if self._modern_profile is None:
+            self._modern_profile = await self._probe(attempt, wire)
+        if self._modern_profile is None:
+            return None
+        return attempt.settle_modern(wire, self._modern_profile)
+
+    async def _try_legacy(
+        self, attempt: _Attempt, wire: Wire, opening: Opening
+    ) -> LegacySession | ModernSession | None:
+        attempt.target = attempt.legacy
+        try:
+            await attempt.legacy.open(wire, opening.version, opening.capabilities, opening.info)
+        except HandshakeRefused as error:
+            status = error.answer.status
+            fall_back = HttpRefused(status, started=False) if status in _FALL_BACK_STATUSES else error
+            attempt.failure = fall_back
+        except HttpRefused as error:
+            attempt.failure = error
+        else:
+            return attempt.legacy
+        late = attempt.late_answer()
+        if late is not None:
+            self._modern_profile = late
+            return attempt.settle_modern(wire, late)
+        return None
+
+    async def _probe(self, attempt: _Attempt, wire: Wire) -> Profile | None:
         """Ask `server/discover`. Whatever is not clearly a modern answer means legacy, never one certain code."""
+        attempt.target = attempt.modern
         leg = Leg("server/discover", _PROBE, _ignore)
         if wire.correlates:
             leg.headers = routing_headers.write(LATEST_MODERN, "server/discover", None)
         probe = asyncio.get_running_loop().create_task(_quietly(wire, leg))
         done, _ = await asyncio.wait({probe}, timeout=PROBE_SECONDS)
         if not done:
-            return None, probe
-        return _read_probe(probe.result()), None
+            attempt.probe = probe
+            return None
+        return _read_probe(probe.result())
+
+
+def _order(transport: Transport, prefers: Era, known: Era | None) -> tuple[Era, ...]:
+    if transport is Transport.SSE:
+        return (Era.LEGACY,)
+    if known is not None:
+        return (known,)
+    return (Era.LEGACY, Era.MODERN) if prefers is Era.LEGACY else (Era.MODERN, Era.LEGACY)
+
+
+class _Attempt:
+    """A wire is opened before we know what kind of session it will carry; its events go to the one being tried."""
+
+    def __init__(self, modern: ModernSession, legacy: LegacySession) -> None:
+        self.modern = modern
+        self.legacy = legacy
+        self.target: ModernSession | LegacySession = modern
+        self.probe: asyncio.Task[Answer] | None = None
+        self.failure: UpstreamUnavailable | HttpRefused | None = None
+
+    def settle_modern(self, wire: Wire, profile: Profile) -> ModernSession:
+        self.target = self.modern
+        self.modern.open(wire, profile)
+        return self.modern
+
+    def late_answer(self) -> Profile | None:
+        """What a slow server said to `server/discover` after we had gone on to `initialize`."""
+        probe = self.probe
+        if probe is None or not probe.done() or probe.cancelled() or probe.exception() is not None:
+            return None
+        return _read_probe(probe.result())
+
+    def give_up_waiting(self) -> None:
+        if self.probe is not None:
+            self.probe.cancel()
+
+    @property
+    def tracing(self) -> bool:
+        return self.target.tracing
+
+    def on_traffic(self, direction: str, data: bytes) -> None:
+        self.target.on_traffic(direction, data)
+
+    def on_unsolicited(self, envelope: Envelope, data: bytes) -> None:
+        self.target.on_unsolicited(envelope, data)
+
+    def on_noise(self, data: bytes, why: str) -> None:
+        self.target.on_noise(data, why)
+
+    def on_lost(self, reason: str) -> None:
+        self.target.on_lost(reason)
 
 
 async def _quietly(wire: Wire, leg: Leg) -> Answer:
@@ -209,33 +256,3 @@ def _read_probe_error(answer: Answer) -> Profile | None:
 
 def _ignore(_envelope: Envelope, _data: bytes) -> None:
     """What a server says while it is being asked how it speaks concerns nobody."""
-
-
-class _Switch:
-    """The wire is opened before we know what kind of session it will carry."""
-
-    def __init__(self, first: UpstreamSession, second: UpstreamSession) -> None:
-        self._target = first
-        second.wire_label  # noqa: B018 - both answer to the same events
-
-    def settle(self, target: UpstreamSession) -> None:
-        self._target = target
-
-    @property
-    def tracing(self) -> bool:
-        return self._target.tracing
-
-    def on_traffic(self, direction: str, data: bytes) -> None:
-        self._target.on_traffic(direction, data)
-
-    def on_unsolicited(self, envelope: Envelope, data: bytes) -> None:
-        self._target.on_unsolicited(envelope, data)  # type: ignore[attr-defined]
-
-    def on_noise(self, data: bytes, why: str) -> None:
-        self._target.on_noise(data, why)
-
-    def on_lost(self, reason: str) -> None:
-        self._target.on_lost(reason)
-
-
-__all__ = ["Detector", "Opening", "SharedOpening", "Verdict", "jsonrpc"]

@@ -130,7 +130,7 @@ class Dispatcher:
         params: meta.Params,
         read: meta.Meta,
         version: str,
-        headers: bytes = b"",
+        headers: bytes | None = None,
         relayable: bool = False,
         principal: str = ANONYMOUS,
     ) -> Exchange:

@@ -66,7 +66,12 @@ class LegacySession(UpstreamSession):
         client = exchange.client
         envelope = exchange.envelope
         leg = Leg(exchange.method, envelope.params, partial(self._on_call_message, exchange))
-        leg.on_polled = partial(_on_polled, exchange)
+        if exchange.client.era is Era.LEGACY and exchange.sink is not None:
+            if self.wire.correlates:
+                leg.on_polled = exchange.sink.polled
+                leg.on_streaming = exchange.sink.stream
+            else:
+                exchange.sink.stream()
         if self.wire.correlates and client is self.owner and client.era is Era.LEGACY:
             # A POST of its own in a session of its own: the message goes on as it came.
             leg.id = bytes(envelope.id)
@@ -260,11 +265,6 @@ class HandshakeRefused(UpstreamUnavailable):
         self.answer = answer
         text = bytes(answer.error).decode("utf-8", "replace")
         super().__init__(f"the server refused `initialize`: {text[:300]}")
-
-
-def _on_polled(exchange: Exchange, retry: int | None) -> None:
-    if exchange.sink is not None:
-        exchange.sink.polled(retry)
 
 
 def _level_of(envelope: Envelope) -> str:

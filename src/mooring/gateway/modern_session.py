@@ -72,6 +72,8 @@ class ModernSession(UpstreamSession):
     async def _call_in_rounds(self, exchange: Exchange) -> Answer:
         """A server that needs input says so and is asked again; the client is asked in the ordinary way."""
         client = exchange.client
+        if exchange.sink is not None:
+            exchange.sink.stream()
         params = meta.with_request_metadata(
             exchange.envelope.params,
             version=self.version,
@@ -98,7 +100,7 @@ class ModernSession(UpstreamSession):
     async def _send_round(self, exchange: Exchange, params: bytes) -> Answer:
         leg = Leg(exchange.method, params, partial(self._on_call_message, exchange))
         if self.wire.correlates:
-            leg.headers = await self._headers(exchange.method, params, b"")
+            leg.headers = await self._headers(exchange.method, params, None)
         elif b"progressToken" in params:
             leg.token = bytes(exchange.read_meta().progress_token)
         return await self.wire.request(leg)
@@ -128,7 +130,7 @@ class ModernSession(UpstreamSession):
 
     # Headers
 
-    async def _headers(self, method: str, params: bytes | Raw, given: bytes) -> bytes:
+    async def _headers(self, method: str, params: bytes | Raw, given: bytes | None) -> bytes:
         """What a 2026-07-28 request says in its headers, computed from what its body says."""
         member = routing_headers.NAMED_BY.get(method)
         name = None
@@ -138,7 +140,7 @@ class ModernSession(UpstreamSession):
         block = routing_headers.write(self.version, method, name)
         if method != "tools/call":
             return block
-        if given:
+        if given is not None:
             return block + given
         return block + await self._param_headers(name or "", params)
 

@@ -99,6 +99,11 @@ class PostSink:
             return
         self._end()
 
+    def stream(self) -> None:
+        """Answer with an event stream rather than JSON: a client that loses it can come back for the rest."""
+        if self._outlet is None and self._owner is not None and self._owner.primes:
+            self._open()
+
     def polled(self, retry_milliseconds: int | None) -> None:
         """The server wants to be polled; so we let our client do the same, if it knows how to."""
         if self._owner is None or not self._owner.primes:
@@ -173,6 +178,9 @@ class ChannelSink:
     def drop(self) -> None:
         """A cancelled call gets no answer."""
 
+    def stream(self) -> None:
+        """It is one already."""
+
     def polled(self, retry_milliseconds: int | None) -> None:
         """There is no stream of its own to poll."""
 
@@ -206,6 +214,9 @@ class BatchSink:
 
     def drop(self) -> None:
         self._one_less()
+
+    def stream(self) -> None:
+        """The answers come as one."""
 
     def polled(self, retry_milliseconds: int | None) -> None:
         """Batches are older than polling."""

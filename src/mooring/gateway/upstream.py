@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from mooring.errors import RpcError, UpstreamFailed, UpstreamUnavailable
-from mooring.gateway.detection import Detector, Opening, SharedOpening, Verdict
+from mooring.gateway.detection import Detector, Opening, Verdict
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.health import BreakerPolicy, Health
 from mooring.gateway.profile import Profile
@@ -40,15 +40,6 @@ class UpstreamPolicy:
     breaker: BreakerPolicy = BreakerPolicy()
 
 
-@dataclass(frozen=True, slots=True)
-class _Opening:
-    key: str
-    owner: Client | None
-    version: str
-    capabilities: bytes
-    info: bytes
-
-
 class Upstream:
     """All our sessions with one server."""
 
@@ -65,8 +56,9 @@ class Upstream:
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
-    def verdict(self) -> Verdict:
-        return self._detector.verdict
+    def verdicts(self) -> list[Verdict]:
+        """How the server turned out to speak, for each era that was asked for."""
+        return [self._detector.verdict(era) for era in Era]
 
     @property
     def session_count(self) -> int:
@@ -111,8 +103,8 @@ class Upstream:
     def _is_special(self, client: Client) -> bool:
         """Whether a call needs a session that no other call uses meanwhile."""
         if self.policy.share == "call":
-            return not self._stateless
-        return client.era is Era.MODERN and self._ambiguous and _interactive(client)
+            return not self._is_stateless(client)
+        return client.era is Era.MODERN and self._is_ambiguous(client) and _interactive(client)
 
     async def _call_specially(self, exchange: Exchange) -> Answer:
         now = asyncio.get_running_loop().time()
@@ -120,19 +112,17 @@ class Upstream:
         async with special(exchange.client) as session:
             return await self._call(exchange, session, now)
 
-    @property
-    def _stateless(self) -> bool:
-        verdict = self._detector.verdict
+    def _is_stateless(self, client: Client) -> bool:
+        verdict = self._detector.verdict(client.era)
         return verdict.era is Era.MODERN and verdict.transport is Transport.STREAMABLE_HTTP
 
-    @property
-    def _ambiguous(self) -> bool:
+    def _is_ambiguous(self, client: Client) -> bool:
         """Whether what this server says cannot be tied to a call while several are in flight."""
-        if self._detector.verdict.era is Era.MODERN:
+        verdict = self._detector.verdict(client.era)
+        if verdict.era is Era.MODERN:
             return False
-        return self._detector.verdict.transport in (Transport.SSE, Transport.STDIO, None) and (
-            self._dialer.transports != (Transport.STREAMABLE_HTTP,)
-        )
+        possible = (verdict.transport,) if verdict.transport else self._dialer.transports
+        return possible != (Transport.STREAMABLE_HTTP,)
 
     @asynccontextmanager
     async def _own_session(self, client: Client) -> AsyncIterator[UpstreamSession]:
@@ -183,14 +173,14 @@ class Upstream:
         return await self._session(key, opening)
 
     def _key_for(self, client: Client) -> tuple[str, Opening]:
-        if self._stateless:
-            return "stateless", SharedOpening("stateless")
+        if self._is_stateless(client):
+            return "stateless", Opening("stateless", client.era)
         match self.policy.share:
             case "global":
-                return "global", SharedOpening("global")
+                return "global", Opening("global", client.era)
             case "principal":
                 key = f"principal:{client.principal}"
-                return key, SharedOpening(key)
+                return key, Opening(key, client.era)
             case _:
                 if client.era is Era.LEGACY:
                     return client.key, _opening_for(client, client.key, dedicated=True)
@@ -304,7 +294,7 @@ def _opening_for(client: Client, key: str, *, dedicated: bool) -> Opening:
         known.pop("extensions", None)
         capabilities = jsonrpc.assemble(known)
     version = client.version if client.era is Era.LEGACY else LATEST_LEGACY
-    return _Opening(key, client if dedicated else None, version, capabilities, client.info)
+    return Opening(key, client.era, client if dedicated else None, version, capabilities, client.info)
 
 
 def _interactive(client: Client) -> bool:

@@ -15,6 +15,7 @@ from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
 from mooring.gateway.tracing import Record, encode_record
 from mooring.interfaces.mcp_stdio import StdioConnection
+from mooring.transports.dialing import Transport
 from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import Request
 
@@ -70,15 +71,17 @@ class ControlApi:
 
     def _status_of(self, server: Server, now: float) -> dict[str, Any]:
         upstream = server.upstream
-        verdict = upstream.verdict
+        verdicts = upstream.verdicts
+        transport = next((verdict.transport for verdict in verdicts if verdict.transport is not None), None)
+        eras = sorted({verdict.era.value for verdict in verdicts if verdict.era is not None})
         return {
             "id": server.id,
             "url": self._url_of(server.id),
-            "kind": "process" if verdict.transport is not None and verdict.transport.value == "stdio" else "remote",
+            "kind": "process" if transport is Transport.STDIO else "remote",
             "state": upstream.health.state(now).value,
             "reasons": upstream.health.reasons(now),
-            "era": verdict.era.value if verdict.era is not None else None,
-            "transport": verdict.transport.value if verdict.transport is not None else None,
+            "era": "+".join(eras) or None,
+            "transport": transport.value if transport is not None else None,
             "revision": upstream.profile.version if upstream.profile is not None else None,
             "sessions": self._sessions.of_server(server),
             "upstream_sessions": upstream.session_count,

@@ -98,6 +98,8 @@ class StreamableWire:
                 return await self._refused(leg, response)
             if not _is_event_stream(response):
                 return await self._json(leg, response)
+            if leg.on_streaming is not None:
+                leg.on_streaming()
             stream = _AnswerStream(self, leg, response, self._max_bytes)
             leg.flow = response
             try:

@@ -64,10 +64,23 @@ class Leg:
     `id` is the client's id where the wire may keep it (a POST of its own, in a session nobody else uses), else
     empty: the wire then gives it one. `body` is the whole message in the first case, and the parts of it otherwise.
     `on_message` gets what the server sends on behalf of this request before it answers. `on_polled` is told when
-    the server closed its stream on purpose and wants to be polled (2025-11-25), with its wish in milliseconds.
+    the server closed its stream on purpose and wants to be polled (2025-11-25), with its wish in milliseconds;
+    `on_streaming` when it answers with an event stream at all.
     """
 
-    __slots__ = ("body", "flow", "headers", "id", "method", "on_message", "on_polled", "params", "relayable", "token")
+    __slots__ = (
+        "body",
+        "flow",
+        "headers",
+        "id",
+        "method",
+        "on_message",
+        "on_polled",
+        "on_streaming",
+        "params",
+        "relayable",
+        "token",
+    )
 
     def __init__(
         self,
@@ -80,7 +93,6 @@ class Leg:
         headers: bytes = b"",
         relayable: bool = False,
         token: bytes = b"",
-        on_polled: Callable[[int | None], None] | None = None,
     ) -> None:
         self.method = method
         self.params = params
@@ -90,7 +102,8 @@ class Leg:
         self.headers = headers
         self.relayable = relayable
         self.token = token
-        self.on_polled = on_polled
+        self.on_polled: Callable[[int | None], None] | None = None
+        self.on_streaming: Callable[[], None] | None = None
         self.flow: Flow | None = None
 
 
