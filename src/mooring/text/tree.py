@@ -138,12 +138,18 @@ def sort_marks(marks: list[Mark]) -> list[Mark]:
     return sorted(marks, key=lambda each: MARK_RANK.get(each.get("type", ""), UNKNOWN_MARK_RANK))
 
 
+# The one node that must have `attrs` even when there are none.
+_REQUIRED_EMPTY: dict[str, Any] = {}
+
+
 def canonical(item: Node) -> Node:
     """The same tree with sorted marks, whole texts and no empty lists where none is needed; shares nothing
     that it changed with the input."""
     made: Node = {}
+    if item.get("type") == "nestedExpand" and not item.get("attrs"):
+        item = {**item, "attrs": _REQUIRED_EMPTY}
     for key, value in item.items():
-        if key == "attrs" and value == {}:
+        if key == "attrs" and value == {} and value is not _REQUIRED_EMPTY:
             continue
         if key == "marks" and isinstance(value, list):
             if value:
@@ -159,7 +165,7 @@ def canonical(item: Node) -> Node:
 
 def _canonical_mark(each: Any) -> Any:
     if not isinstance(each, dict):
-        return cast(Any, each)
+        return each
     found = cast(Mark, each)
     return {"type": found["type"]} if found.get("attrs") == {} and "type" in found else found
 

@@ -1,0 +1,341 @@
+"""Markdown inline content as ADF nodes."""
+
+import json
+import re
+from typing import Any
+
+from markdown_it.token import Token
+
+from mooring.text.markdown import atoms, attributes, images
+from mooring.text.markdown.grammar import parser
+from mooring.text.report import Report
+from mooring.text.tree import Mark, Node, raw_inline, sort_marks
+
+# Without any of these a text is only a text.
+_SPECIAL = re.compile(r"[\\`*_~\[<&\n]|:\w+\[|www\.|https?://")
+_URL = re.compile(r"(?<![\w/])(?:https?://|www\.)[^\s<]+")
+_ENTITY_TAIL = re.compile(r"&\w+;\Z")
+_TAG_MARKS: dict[str, Mark] = {
+    "u": {"type": "underline"},
+    "sub": {"type": "subsup", "attrs": {"type": "sub"}},
+    "sup": {"type": "subsup", "attrs": {"type": "sup"}},
+}
+_TAG = re.compile(r"<(/?)(u|sub|sup|br)\s*/?>", re.IGNORECASE)
+_OPENING: dict[str, Mark] = {
+    "strong_open": {"type": "strong"},
+    "em_open": {"type": "em"},
+    "s_open": {"type": "strike"},
+}
+_SIMPLE_MARKS: dict[str, Mark] = {
+    "b": {"type": "strong"},
+    "i": {"type": "em"},
+    "s": {"type": "strike"},
+    "code": {"type": "code"},
+    **_TAG_MARKS,
+}
+_BESIDE_CODE = frozenset({"code", "link", "annotation"})
+
+
+class InlineReader:
+    def __init__(self, report: Report, environment: dict[str, Any]) -> None:
+        self.report = report
+        self._environment = environment
+
+    def read(self, source: str) -> list[Node]:
+        if not _SPECIAL.search(source):
+            return [{"type": "text", "text": source}] if source else []
+        tokens: list[Token] = []
+        markdown = parser()
+        markdown.inline.parse(source, markdown, self._environment, tokens)
+        return _Builder(self.report).build(tokens)
+
+    def image(self, source: str) -> tuple[Node, attributes.Attributes] | None:
+        """The media node and the attributes around it, when an image is all there is."""
+        if not source.startswith(("![", "[![")):
+            return None
+        tokens: list[Token] = []
+        markdown = parser()
+        markdown.inline.parse(source, markdown, self._environment, tokens)
+        return self._media(tokens)
+
+    def images(self, source: str) -> list[Node] | None:
+        """The media nodes, when there are only images."""
+        tokens: list[Token] = []
+        markdown = parser()
+        markdown.inline.parse(source, markdown, self._environment, tokens)
+        found: list[Node] = []
+        at = 0
+        while at < len(tokens):
+            if tokens[at].type == "softbreak" or (
+                tokens[at].type == "text" and not tokens[at].content.strip()
+            ):
+                at += 1
+                continue
+            width = 3 if tokens[at].type == "link_open" else 1
+            media = self._media(tokens[at : at + width])
+            if media is None:
+                return None
+            found.append(media[0])
+            at += width
+        return found
+
+    def _media(self, tokens: list[Token]) -> tuple[Node, attributes.Attributes] | None:
+        link: Mark | None = None
+        if len(tokens) == 3 and tokens[0].type == "link_open" and tokens[2].type == "link_close":
+            _hand_to_opener(tokens)
+            link = _link_mark(tokens[0])
+            tokens = tokens[1:2]
+        if len(tokens) != 1 or tokens[0].type != "image":
+            return None
+        token = tokens[0]
+        if token.attrs.get("title"):
+            return None
+        around, own = images.split(token.meta.get("given", {}))
+        media, refused = images.read_media(str(token.attrs["src"]), _alt(token), link, own)
+        for name in refused:
+            self.report.lost("", f"an image has no attribute `{name}`")
+        return media, around
+
+
+class _Builder:
+    """Turns one list of inline tokens into nodes."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._nodes: list[Node] = []
+        self._marks: list[Mark] = []
+        self._literal: list[list[Mark] | None] = []
+        self._text: list[str] = []
+        self._tags: list[str] = []
+
+    def build(self, tokens: list[Token]) -> list[Node]:
+        closing = _closing_tags(tokens)
+        _hand_to_opener(tokens)
+        for at, token in enumerate(tokens):
+            kind = token.type
+            if kind == "text":
+                self._text.append(token.content)
+            elif kind == "text_special":
+                self._flush()
+                self._append(token.content)
+            elif kind == "softbreak":
+                self._text.append(" ")
+            else:
+                self._flush()
+                self._token(token, tokens, at, closing)
+        self._flush()
+        return self._nodes
+
+    def _token(self, token: Token, tokens: list[Token], at: int, closing: dict[str, int]) -> None:
+        match token.type:
+            case "hardbreak":
+                self._nodes.append({"type": "hardBreak"})
+            case "code_inline":
+                self._append(token.content, {"type": "code"})
+            case "strong_open" | "em_open" | "s_open":
+                self._marks.append(_OPENING[token.type])
+            case "strong_close" | "em_close" | "s_close" | "mark_close":
+                self._marks.pop()
+            case "mark_open":
+                self._marks.append(self._directive_mark(token))
+            case "link_open":
+                self._open_link(token, tokens, at)
+            case "link_close":
+                self._marks.pop()
+            case "image":
+                self._image(token)
+            case "html_inline":
+                self._html(token.content, closing)
+            case _:
+                self._atom(token)
+
+    def _flush(self) -> None:
+        if not self._text:
+            return
+        value = "".join(self._text)
+        self._text.clear()
+        if any(mark["type"] == "link" for mark in self._marks) or not ("://" in value or "www." in value):
+            self._append(value)
+            return
+        done = 0
+        for found in _URL.finditer(value):
+            url = _trimmed_url(found[0])
+            if "." not in url:
+                continue
+            self._append(value[done : found.start()])
+            href = url if "://" in url else f"http://{url}"
+            self._append(url, {"type": "link", "attrs": {"href": href}})
+            done = found.start() + len(url)
+        self._append(value[done:])
+
+    def _append(self, value: str, extra: Mark | None = None) -> None:
+        if not value:
+            return
+        marks = self._current(extra)
+        if self._nodes:
+            last = self._nodes[-1]
+            if last["type"] == "text" and last.get("marks", []) == marks:
+                last["text"] += value
+                return
+        self._nodes.append(
+            {"type": "text", "text": value, "marks": marks} if marks else {"type": "text", "text": value}
+        )
+
+    def _current(self, extra: Mark | None) -> list[Mark]:
+        marks = [*self._marks, extra] if extra else self._marks
+        if not marks:
+            return []
+        kept: dict[str, Mark] = {}
+        for mark in marks:
+            if mark["type"] == "exact":
+                return mark["marks"]
+            # The inner of two marks of a kind wins; comments may overlap.
+            key = f"annotation {mark['attrs']['id']}" if mark["type"] == "annotation" else mark["type"]
+            kept[key] = mark
+        made = list(kept.values())
+        if "code" in kept and not _BESIDE_CODE.issuperset(mark["type"] for mark in made):
+            self._report.changed("", "code cannot carry other marks; they were dropped from it")
+            made = [mark for mark in made if mark["type"] in _BESIDE_CODE]
+        return sort_marks(made)
+
+    def _directive_mark(self, token: Token) -> Mark:
+        name, given = token.meta["name"], token.meta["given"]
+        if name in _SIMPLE_MARKS:
+            return _SIMPLE_MARKS[name]
+        if name in ("color", "bg"):
+            color = f"#{given['#']}" if "#" in given else given.get("color", "")
+            return {"type": "textColor" if name == "color" else "backgroundColor", "attrs": {"color": color}}
+        if name == "comment":
+            return {
+                "type": "annotation",
+                "attrs": {"id": given.get("id", ""), "annotationType": "inlineComment"},
+            }
+        if name == "a":
+            return {"type": "link", "attrs": _json(given.get("href", ""), {"href": given.get("href", "")})}
+        return {"type": "exact", "marks": _json(given.get("marks", ""), [])}
+
+    def _open_link(self, token: Token, tokens: list[Token], at: int) -> None:
+        mark = _link_mark(token)
+        self._marks.append(mark)
+        if tokens[at + 1].type == "link_close":
+            source = f"[]({token.attrs['href']})"
+            self._report.kept("", "a link without text is kept as its source")
+            self._nodes.append(raw_inline("markdown", source))
+
+    def _image(self, token: Token) -> None:
+        target, alt = str(token.attrs["src"]), _alt(token)
+        linked = any(mark["type"] == "link" for mark in self._marks)
+        if target.startswith(images.ATTACHMENT):
+            _, own = images.split(token.meta.get("given", {}))
+            made: Node = {
+                "type": "mediaInline",
+                "attrs": {"type": "image", "id": target.removeprefix(images.ATTACHMENT), "collection": ""},
+            }
+            if alt:
+                made["attrs"]["alt"] = alt
+            attributes.apply(made, own)
+            self._nodes.append(made)
+        elif linked:
+            self._report.changed("", "an image inside a link became its alternative text")
+            self._append(alt or target)
+        else:
+            title = f' "{token.attrs["title"]}"' if token.attrs.get("title") else ""
+            self._report.kept("", "an image between words is kept as its source")
+            self._nodes.append(raw_inline("markdown", f"![{token.content}]({target}{title})", alt))
+
+    def _html(self, source: str, closing: dict[str, int]) -> None:
+        found = _TAG.fullmatch(source)
+        if found:
+            slash, name = found[1], found[2].lower()
+            if name == "br":
+                self._nodes.append({"type": "hardBreak"})
+                return
+            if not slash and closing.get(name, 0) > len([tag for tag in self._tags if tag == name]):
+                self._tags.append(name)
+                self._marks.append(_TAG_MARKS[name])
+                return
+            if slash and self._tags and self._tags[-1] == name and _TAG_MARKS[name] in self._marks[-1:]:
+                closing[name] -= 1
+                self._tags.pop()
+                self._marks.pop()
+                return
+        self._nodes.append(raw_inline("html", source))
+
+    def _atom(self, token: Token) -> None:
+        found = atoms.read_atom(token.meta["name"], token.meta["label"], dict(token.meta["given"]))
+        if found is None:
+            self._append(token.content)
+            return
+        node, refused = found
+        for name in refused:
+            self._report.lost("", f"`:{token.meta['name']}[…]` has no attribute `{name}`")
+        if node["type"] == "text" and token.meta["name"] == "char":
+            self._append(node["text"])
+        else:
+            self._nodes.append(node)
+
+
+def _closing_tags(tokens: list[Token]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for token in tokens:
+        if token.type == "html_inline" and (found := _TAG.fullmatch(token.content)) and found[1]:
+            counts[found[2].lower()] = counts.get(found[2].lower(), 0) + 1
+    return counts
+
+
+def _link_mark(token: Token) -> Mark:
+    attrs: dict[str, Any] = {"href": token.attrs["href"]}
+    if token.attrs.get("title"):
+        attrs["title"] = token.attrs["title"]
+    mark = {"type": "link", "attrs": attrs}
+    if token.meta and "given" in token.meta:
+        attributes.apply(mark, token.meta["given"])
+    return mark
+
+
+def _hand_to_opener(tokens: list[Token]) -> None:
+    """Attributes stand after a link; its texts need them when it opens."""
+    opener: Token | None = None
+    for token in tokens:
+        if token.type == "link_open":
+            opener = token
+        elif token.type == "link_close" and opener is not None and token.meta:
+            opener.meta = token.meta
+
+
+def _alt(token: Token) -> str:
+    made: list[str] = []
+    for child in token.children or []:
+        if child.type == "softbreak":
+            made.append(" ")
+        elif child.type == "image":
+            made.append(_alt(child))
+        elif child.type == "atom" and child.meta["name"] == "char":
+            made.append(chr(int(child.meta["label"], 16)))
+        else:
+            made.append(child.content)
+    return "".join(made)
+
+
+def _trimmed_url(url: str) -> str:
+    """Without the punctuation that ends a sentence rather than an address (GFM's extended autolinks)."""
+    surplus = url.count(")") - url.count("(")
+    while url:
+        if url[-1] in "?!.,:*_~'\"":
+            url = url[:-1]
+        elif url[-1] == ")" and surplus > 0:
+            url = url[:-1]
+            surplus -= 1
+        elif url[-1] == ";" and (tail := _ENTITY_TAIL.search(url)):
+            url = url[: tail.start()]
+        else:
+            break
+    return url
+
+
+def _json(value: str, otherwise: Any) -> Any:
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return otherwise
+    return found if isinstance(found, type(otherwise)) else otherwise

@@ -1,0 +1,285 @@
+"""Inline content as extended Markdown: marks nested, delimiters only where they are sure to be read.
+
+A delimiter run that could not flank, or would touch another of its kind, gives way to the bracket form
+(`:b[…]`), which has no such rules. Atoms between two texts of one mark do not interrupt it: marks belong to
+texts only, so `**a :mention[@b]{id=1} c**` is two strong texts around a mention.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from mooring.text.markdown import escape
+from mooring.text.markdown.atoms import render_atom
+from mooring.text.markdown.attributes import pairs_of, quote, render
+from mooring.text.tree import Mark, Node, attributes, marks_of
+
+# Outermost first when two marks reach equally far.
+_NESTING = {
+    name: rank
+    for rank, name in enumerate(
+        (
+            "link",
+            "strong",
+            "em",
+            "strike",
+            "underline",
+            "subsup",
+            "textColor",
+            "backgroundColor",
+            "annotation",
+        )
+    )
+}
+_BARE_MARKS = frozenset({"strong", "em", "strike", "underline", "code"})
+_BESIDE_CODE = frozenset({"code", "link", "annotation"})
+
+
+class _Item(NamedTuple):
+    node: Node
+    marks: tuple[Mark, ...]
+    is_text: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InlineWriter:
+    """Writes the children of one paragraph-like node."""
+
+    single_line: bool = False
+    users: Mapping[str, str] = field(default_factory=dict[str, str])
+    # Foreign source as it is; off where it would be read as a block.
+    verbatim: bool = True
+
+    def write(self, content: list[Node]) -> str:
+        items = [_item(node) for node in content]
+        if len(items) == 1 and items[0].is_text and not items[0].marks:
+            return escape.text(content[0]["text"], "", "", bracketed=False)
+        return self._sequence(items, "", "", bracketed=False)
+
+    def write_label(self, content: list[Node]) -> str:
+        """The same for the `[…]` of a directive."""
+        return self._sequence([_item(node) for node in content], "[", "]", bracketed=True)
+
+    def _sequence(self, items: list[_Item], before: str, after: str, *, bracketed: bool) -> str:
+        made: list[str] = []
+        at = 0
+        while at < len(items):
+            mark, end = _longest_run(items, at)
+            following = _lead(items[end]) if end < len(items) else after
+            if mark is None:
+                piece = self._leaf(items[at], before, following, bracketed=bracketed)
+            else:
+                inner = [_without(item, mark) for item in items[at:end]]
+                piece = self._marked(mark, inner, before, following, bracketed=bracketed)
+            made.append(piece)
+            before = piece[-1:] or before
+            at = end
+        return "".join(made)
+
+    def _leaf(self, item: _Item, before: str, after: str, *, bracketed: bool) -> str:
+        node = item.node
+        if not item.is_text:
+            if node["type"] == "hardBreak" and len(node) == 1:
+                return self._hard_break(before, after)
+            return render_atom(node, self.users, verbatim=self.verbatim)
+        if not item.marks:
+            return escape.text(node["text"], before, after, bracketed=bracketed)
+        if item.marks[0]["type"] == "code":
+            span = escape.code_span(node["text"])
+            inner = span or escape.text(node["text"], "[", "]", bracketed=True)
+            return inner if span else f":code[{inner}]"
+        inner = escape.text(node["text"], "[", "]", bracketed=True)
+        return f":text[{inner}]" + render([("marks", quote(marks_of(node)))])
+
+    def _hard_break(self, before: str, after: str) -> str:
+        if self.single_line:
+            return "<br>"
+        if after:
+            return "\\\n"
+        # At the end of a block a backslash is only a backslash; alone on a line the tag would be a block.
+        return ":br[]" if before in ("", "\n") else "<br>"
+
+    def _marked(self, mark: Mark, inner: list[_Item], before: str, after: str, *, bracketed: bool) -> str:
+        kind = mark["type"]
+        if kind == "link":
+            return self._link(mark, inner, before)
+        if kind in _DELIMITERS:
+            content = self._sequence(inner, "*", "*", bracketed=bracketed)
+            for delimiter in _DELIMITERS[kind]:
+                if _may_delimit(delimiter, content, before, after):
+                    return f"{delimiter}{content}{delimiter}"
+        content = self._sequence(inner, "[", "]", bracketed=True)
+        name, given = _bracket_form(mark)
+        return f":{name}[{content}]{given}"
+
+    def _link(self, mark: Mark, inner: list[_Item], before: str) -> str:
+        attrs = attributes(mark)
+        href, title = attrs["href"], attrs.get("title")
+        given = render(pairs_of(mark, without=("href", "title")), delicate=True)
+        if not given and title is None and before != "<" and _is_autolink(href, inner):
+            return f"<{href}>"
+        content = self._sequence(inner, "[", "]", bracketed=True)
+        target = escape.destination(href)
+        shown = escape.title(title) if title else ""
+        if target is None or shown is None or title == "":
+            return f":a[{content}]" + render([("href", quote(attrs))])
+        if shown:
+            return f"[{content}]({target or '<>'} {shown}){given}"
+        return f"[{content}]({target}){given}"
+
+
+# The forms to try, the first that fits wins.
+_DELIMITERS = {"strong": ("**",), "em": ("_", "*"), "strike": ("~~",)}
+
+
+def _bracket_form(mark: Mark) -> tuple[str, str]:
+    attrs: dict[str, Any] = attributes(mark)
+    match mark["type"]:
+        case "strong":
+            return "b", ""
+        case "em":
+            return "i", ""
+        case "strike":
+            return "s", ""
+        case "underline":
+            return "u", ""
+        case "subsup":
+            return str(attrs["type"]), ""
+        case "textColor":
+            return "color", render([("#", attrs["color"][1:])])
+        case "backgroundColor":
+            return "bg", render([("#", attrs["color"][1:])])
+        case _:
+            return "comment", render([("id", attrs["id"])])
+
+
+def _may_delimit(delimiter: str, content: str, before: str, after: str) -> bool:
+    first, last, mark = content[:1], content[-1:], delimiter[0]
+    if mark in (before, first, last):
+        return False
+    opens = not escape.is_space(first) and (
+        not escape.is_punctuation(first) or escape.is_space(before) or escape.is_punctuation(before)
+    )
+    closes = not escape.is_space(last) and (
+        not escape.is_punctuation(last) or escape.is_space(after) or escape.is_punctuation(after)
+    )
+    if mark == "_":
+        opens = opens and (escape.is_space(before) or escape.is_punctuation(before))
+        closes = closes and (escape.is_space(after) or escape.is_punctuation(after))
+    return opens and closes
+
+
+def _is_autolink(href: str, inner: list[_Item]) -> bool:
+    if len(inner) != 1 or inner[0].marks or not inner[0].is_text or inner[0].node["text"] != href:
+        return False
+    scheme, colon, rest = href.partition("://")
+    if not colon or not (2 <= len(scheme) <= 32) or not scheme.isascii() or not scheme.isalpha():
+        return False
+    return not any(each in "<>\\&`|" or ord(each) <= 0x20 or ord(each) == 0x7F for each in rest)
+
+
+def _lead(item: _Item) -> str:
+    """The first character this item will be written with, or one of its class."""
+    if not item.is_text:
+        return ":"
+    if item.marks:
+        return "[" if any(mark["type"] == "link" for mark in item.marks) else "*"
+    first: str = item.node["text"][0]
+    return "&" if first < " " and first != "\t" else first
+
+
+def _item(node: Node) -> _Item:
+    if node["type"] != "text":
+        return _Item(node, (), False)
+    marks = marks_of(node)
+    if set(node) - {"type", "text", "marks"} or not _expressible(marks):
+        return _Item(node, ({"type": "?"},), True)
+    return _Item(node, tuple(marks), True)
+
+
+def _expressible(marks: list[Mark]) -> bool:
+    """Can every mark be written as syntax, and will the reader give the same list back?"""
+    kinds = [mark.get("type") for mark in marks]
+    if "code" in kinds and not _BESIDE_CODE.issuperset(kinds):
+        return False
+    if any(kinds.count(kind) > 1 for kind in kinds if kind != "annotation"):
+        return False
+    if len(marks) > 1 and any(mark in marks[:index] for index, mark in enumerate(marks)):
+        return False
+    return all(_known_mark(mark) for mark in marks)
+
+
+def _known_mark(mark: Mark) -> bool:
+    kind, attrs = mark.get("type"), attributes(mark)
+    if set(mark) - {"type", "attrs"}:
+        return False
+    if kind in _BARE_MARKS:
+        return not mark.get("attrs")
+    values = list(attrs.values())
+    if kind == "link":
+        return isinstance(attrs.get("href"), str) and isinstance(attrs.get("title", ""), str)
+    if kind == "subsup":
+        return values in (["sub"], ["sup"]) and "type" in attrs
+    if kind in ("textColor", "backgroundColor"):
+        color = attrs.get("color")
+        return (
+            len(attrs) == 1
+            and isinstance(color, str)
+            and color[:1] == "#"
+            and color[1:].isalnum()
+            and color.isascii()
+        )
+    if kind == "annotation":
+        return (
+            set(attrs) == {"id", "annotationType"}
+            and isinstance(attrs["id"], str)
+            and attrs["annotationType"] == "inlineComment"
+        )
+    return False
+
+
+def _longest_run(items: list[_Item], start: int) -> tuple[Mark | None, int]:
+    """The mark of the first item that reaches farthest, and where it ends; None for a leaf."""
+    marks = items[start].marks
+    best: Mark | None = None
+    best_key = (0, 0)
+    best_end = start + 1
+    seen: set[str] = set()
+    for mark in marks:
+        kind = mark["type"]
+        if kind not in _NESTING or kind in seen:
+            continue
+        seen.add(kind)
+        end = _reach(items, start, mark)
+        key = (end, -_NESTING[kind])
+        if best is None or key > best_key:
+            best, best_key, best_end = mark, key, end
+    return best, best_end
+
+
+def _reach(items: list[_Item], start: int, mark: Mark) -> int:
+    end = start + 1
+    at = end
+    while at < len(items):
+        item = items[at]
+        if item.is_text:
+            if _first_of(item.marks, mark["type"]) != mark:
+                break
+            end = at + 1
+        at += 1
+    return end
+
+
+def _first_of(marks: tuple[Mark, ...], kind: str) -> Mark | None:
+    for mark in marks:
+        if mark["type"] == kind:
+            return mark
+    return None
+
+
+def _without(item: _Item, mark: Mark) -> _Item:
+    if not item.is_text:
+        return item
+    marks = list(item.marks)
+    marks.remove(mark)
+    return _Item(item.node, tuple(marks), True)

@@ -1,0 +1,147 @@
+"""Tables as Markdown: GFM when every cell is one paragraph, directives when cells hold blocks or span."""
+
+from typing import Protocol
+
+from mooring.text.markdown.attributes import ID, Pairs, block_pairs, pairs_of, render
+from mooring.text.markdown.inexpressible import Inexpressible
+from mooring.text.markdown.inline_writer import InlineWriter
+from mooring.text.tree import Node, attributes, children, marks_of
+
+_KEYS = frozenset({"type", "attrs", "content", "marks"})
+_RULES = {None: "---", "center": ":---:", "end": "---:"}
+
+
+class Blocks(Protocol):
+    """What a table needs of the block writer."""
+
+    line: InlineWriter
+
+    def sequence(self, content: list[Node], parent: str, *, tight: bool = False) -> str: ...
+    def container(self, name: str, pairs: Pairs, body: str, label: str | None = None) -> str: ...
+    def with_line(
+        self, item: Node, parent: str, block: str, extra: Pairs | None = None, without: tuple[str, ...] = ()
+    ) -> str: ...
+
+
+class TableWriter:
+    def __init__(self, blocks: Blocks) -> None:
+        self._blocks = blocks
+
+    def table(self, item: Node, parent: str, _marker: str) -> str:
+        rows = children(item)
+        if not rows or any(
+            row["type"] != "tableRow" or not _KEYS.issuperset(row) or row.get("marks") for row in rows
+        ):
+            raise Inexpressible
+        if any(
+            cell["type"] not in ("tableCell", "tableHeader")
+            or not _KEYS.issuperset(cell)
+            or cell.get("marks")
+            for row in rows
+            for cell in children(row)
+        ):
+            raise Inexpressible
+        header = _header_form(rows)
+        if header and _is_simple(rows):
+            extra = [] if header == "row" else [("header", header)]
+            return self._blocks.with_line(item, parent, self._pipes(rows), extra)
+        body = "\n".join(self._row(row) for row in rows)
+        return self._blocks.container("table", block_pairs(item, parent), body)
+
+    def _pipes(self, rows: list[Node]) -> str:
+        columns = list(zip(*(children(row) for row in rows), strict=True))
+        aligned = [_common_alignment(column) for column in columns]
+        lines: list[str] = []
+        for index, row in enumerate(rows):
+            cells = [
+                self._cell(cell, row if not at else None, aligned[at])
+                for at, cell in enumerate(children(row))
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
+            if not index:
+                lines.append("| " + " | ".join(_RULES[each] for each in aligned) + " |")
+        return "\n".join(lines)
+
+    def _cell(self, cell: Node, row: Node | None, aligned: str | None) -> str:
+        paragraph = children(cell)[0]
+        pairs = pairs_of(cell)
+        if row and attributes(row):
+            pairs.insert(0, ("row", attributes(row)["localId"]))
+        own = render(pairs)
+        made = self._blocks.line.write(children(paragraph))
+        if aligned:
+            paragraph = {
+                **paragraph,
+                "marks": [mark for mark in marks_of(paragraph) if mark["type"] != "alignment"],
+            }
+        inner = render(block_pairs(paragraph, cell["type"]))
+        if inner and not made and not own:
+            own = "{}"
+        return " ".join(part for part in (own, made, inner) if part).replace("|", "\\|")
+
+    def _row(self, row: Node) -> str:
+        body = "\n".join(self._block_cell(cell) for cell in children(row))
+        return self._blocks.container("row", pairs_of(row), body)
+
+    def _block_cell(self, cell: Node) -> str:
+        content = children(cell)
+        if not content:
+            raise Inexpressible
+        name = "header" if cell["type"] == "tableHeader" else "cell"
+        pairs = pairs_of(cell)
+        if len(content) == 1 and set(content[0]) <= {"type", "content"} and content[0]["type"] == "paragraph":
+            return f"::{name}[{self._blocks.line.write_label(children(content[0]))}]{render(pairs)}"
+        return self._blocks.container(name, pairs, self._blocks.sequence(content, cell["type"]))
+
+
+def _header_form(rows: list[Node]) -> str | None:
+    """Where the header cells are: `row`, `column`, `both`, `none`; None for any other pattern."""
+    kinds = [[cell["type"] == "tableHeader" for cell in children(row)] for row in rows]
+    if not kinds[0] or any(len(row) != len(kinds[0]) for row in kinds):
+        return None
+    for form in ("row", "none", "both", "column"):
+        if all(
+            is_header == header_at(form, at, column)
+            for at, row in enumerate(kinds)
+            for column, is_header in enumerate(row)
+        ):
+            return form
+    return None
+
+
+def header_at(form: str, row: int, column: int) -> bool:
+    return (row == 0 and form in ("row", "both")) or (column == 0 and form in ("column", "both"))
+
+
+def _is_simple(rows: list[Node]) -> bool:
+    return all(_is_simple_row(row) and all(_is_simple_cell(cell) for cell in children(row)) for row in rows)
+
+
+def _is_simple_row(row: Node) -> bool:
+    pairs = pairs_of(row)
+    return not pairs or (len(pairs) == 1 and pairs[0][0] == ID)
+
+
+def _is_simple_cell(cell: Node) -> bool:
+    content, attrs = children(cell), attributes(cell)
+    return (
+        len(content) == 1
+        and content[0]["type"] == "paragraph"
+        and set(content[0]) <= _KEYS
+        and attrs.get("colspan", 1) == 1
+        and attrs.get("rowspan", 1) == 1
+    )
+
+
+def _common_alignment(column: tuple[Node, ...]) -> str | None:
+    found = {_alignment(children(cell)[0]) for cell in column}
+    return found.pop() if len(found) == 1 else None
+
+
+def _alignment(paragraph: Node) -> str | None:
+    marks = marks_of(paragraph)
+    if len(marks) != 1 or marks[0] not in (
+        {"type": "alignment", "attrs": {"align": each}} for each in ("center", "end")
+    ):
+        return None
+    return str(marks[0]["attrs"]["align"])
