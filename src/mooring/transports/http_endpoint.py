@@ -33,5 +33,8 @@ Endpoint: TypeAlias = Buffered | Streaming
 
 class App(Protocol):
     def accept(self, request: Request) -> Endpoint:
-        """Choose the endpoint at the end of the headers; synchronous, and called before any body byte."""
+        """Choose the endpoint at the end of the headers; synchronous, and called before any body byte.
+
+        May raise `Refusal` to answer with an error at once and close the connection.
+        """
         ...

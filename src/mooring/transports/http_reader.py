@@ -7,6 +7,7 @@ nothing is read after it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -17,8 +18,12 @@ from mooring.transports.http_endpoint import Buffered, Endpoint
 from mooring.transports.http_limits import ListenerLimits
 from mooring.transports.http_request import BodySource, BodyStream, Client, Request
 from mooring.transports.http_rules import Refusal
+from mooring.transports.http_template import MISSES_IN_VAIN, HeadTemplate, length_index
 
+_log = logging.getLogger("mooring.http")
 _FAIR_CHUNK_BYTES = 16  # size line and line breaks of one chunk, generously
+# With these there is more to a request than its head and its body.
+_SPECIAL = frozenset((b"expect", b"upgrade", b"transfer-encoding"))
 _SMALL_PART_BYTES = 4_096  # parts below this are merged, or tiny chunks would cost 20 times their size
 
 # Request, endpoint, body if streamed, whether the connection may be kept, whether it speaks HTTP/1.0,
@@ -36,6 +41,7 @@ class RequestReader:
         "_client",
         "_endpoint",
         "_fed",
+        "_first",
         "_headers",
         "_keep_alive",
         "_known_host",
@@ -43,6 +49,11 @@ class RequestReader:
         "_length",
         "_limits",
         "_max_body",
+        "_midway",
+        "_misses",
+        "_model",
+        "_model_first",
+        "_model_length_at",
         "_parser",
         "_parts",
         "_request",
@@ -50,6 +61,7 @@ class RequestReader:
         "_source",
         "_speaks_1_0",
         "_target",
+        "_template",
         "_upgrade",
         "arrived",
         "continue_due",
@@ -72,6 +84,11 @@ class RequestReader:
         self._client = client
         self._known_host: bytes | None = None
         self._known_target = b""
+        self._template: HeadTemplate | None = None
+        self._misses = 0
+        self._model: Request
+        self._model_first: dict[bytes, bytes]
+        self._model_length_at: int
         self.arrived: list[Arrival] = []
         self.refusal: Refusal | None = None
         self.unread = b""
@@ -86,7 +103,9 @@ class RequestReader:
         self._parser = httptools.HttpRequestParser(self)
         self._target = b""
         self._headers: list[tuple[bytes, bytes]] = []
+        self._midway = False
         self._fed = 0
+        self._first: dict[bytes, bytes] = {}
         self._parts: list[bytes | bytearray] = []
         self._size = 0
         self._chunks = 0
@@ -102,10 +121,16 @@ class RequestReader:
     @property
     def begun(self) -> bool:
         """Whether some bytes of the next request's head have been read."""
-        return self._fed > 0 and not self.in_body
+        return self._midway and not self.in_body
 
     def feed(self, data: bytes) -> None:
         """Parse; look at `arrived`, `refusal` and `unread` afterwards."""
+        if self._template is not None and not self._midway:
+            start = self._template.body_start(data)
+            if start >= 0:
+                self._arrive_again(data, start)
+                return
+        whole = not self._midway
         self._fed += len(data)
         try:
             self._parser.feed_data(data)
@@ -114,8 +139,53 @@ class RequestReader:
         except httptools.HttpParserError as error:
             if self.refusal is None:
                 self.refusal = Refusal(400, f"malformed request: {error}")
-        if self._fed and self.refusal is None:
-            self._check_unfinished()
+        if self.refusal is None:
+            if self._midway:
+                self._check_unfinished()
+            elif whole and len(self.arrived) == 1:
+                self._learn(data)
+
+    def _learn(self, data: bytes) -> None:
+        """Remember the head of an ordinary request."""
+        self._misses += 1
+        if self._misses > MISSES_IN_VAIN and self._misses % MISSES_IN_VAIN:
+            return
+        request, _, stream, keep_alive, speaks_1_0, _ = self.arrived[0]
+        if keep_alive and not speaks_1_0 and stream is None and _SPECIAL.isdisjoint(self._first):
+            self._template = HeadTemplate.of(data)
+            self._model = request
+            self._model_first = self._first
+            self._model_length_at = length_index(request.headers)
+
+    def _arrive_again(self, data: bytes, start: int) -> None:
+        """A request like the one before it, with another body."""
+        assert self._template is not None
+        self._misses = 0
+        model = self._model
+        headers = model.headers.copy()
+        first = self._model_first.copy()
+        if self._model_length_at >= 0:
+            first[b"content-length"] = digits = self._template.digits
+            headers[self._model_length_at] = (b"content-length", digits)
+        request = Request(model.method, model.target, headers, first, self._client)
+        try:
+            endpoint = self._choose(request)
+        except Refusal as refusal:
+            self.refusal = refusal
+            return
+        length = len(data) - start
+        if type(endpoint) is not Buffered:
+            stream = BodyStream(self._source, length, self._limits.body_buffer_bytes)
+            if length:
+                stream.feed(data[start:])
+            stream.finish()
+            self.arrived.append((request, endpoint, stream, True, False, False))
+        elif length > endpoint.max_body_bytes:
+            self.refusal = Refusal(413, "the request body is too large")
+        else:
+            if length:
+                request.body = data[start:]
+            self.arrived.append((request, endpoint, None, True, False, False))
 
     def _check_unfinished(self) -> None:
         """Bounds for what is still incomplete after a read."""
@@ -143,6 +213,7 @@ class RequestReader:
         self._body_follows = False
         length, headers = self._length, self._headers
         self._parser = httptools.HttpRequestParser(_BodyOnly(self))
+        self._template = None
         framing = b"transfer-encoding: chunked" if length == rules.CHUNKED else b"content-length: %d" % length
         self._parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n\r\n" % framing)
         self._headers = headers
@@ -157,6 +228,9 @@ class RequestReader:
 
     # Callbacks of the parser, in the order in which they come.
 
+    def on_message_begin(self) -> None:
+        self._midway = True
+
     def on_url(self, part: bytes) -> None:
         self._target += part
 
@@ -167,16 +241,16 @@ class RequestReader:
         headers = self._headers
         self._headers = []  # trailers land in the new list, which nobody reads
         try:
-            first = dict(headers)
+            first = self._first = dict(headers)
             if len(first) != len(headers):
-                first = rules.first_values(headers)
+                first = self._first = rules.first_values(headers)
             self._check_head(headers, first)
             request = self._request = Request(
                 self._parser.get_method(), self._target, headers, first, self._client
             )
             if self._target != self._known_target:
                 self._known_target = rules.checked_target(request.method, request.target, self._limits)
-            endpoint = self._endpoint = self._accept(request)
+            endpoint = self._endpoint = self._choose(request)
             self.in_body = True
             if type(endpoint) is Buffered:
                 self._max_body = endpoint.max_body_bytes
@@ -223,6 +297,15 @@ class RequestReader:
             self._speaks_1_0 = True
             self._keep_alive = False
 
+    def _choose(self, request: Request) -> Endpoint:
+        try:
+            return self._accept(request)
+        except Refusal:
+            raise
+        except Exception as error:  # the top of a request: whatever the application raises ends here
+            _log.exception("choosing an endpoint for %s failed", request.path.decode("latin-1"))
+            raise Refusal(500, "internal error") from error
+
     def _open_stream(self, request: Request, endpoint: Endpoint) -> None:
         length = None if self._length == rules.CHUNKED else self._length
         self.stream = BodyStream(self._source, length, self._limits.body_buffer_bytes)
@@ -262,7 +345,7 @@ class RequestReader:
             self.arrived.append(
                 (request, self._endpoint, None, self._keep_alive, self._speaks_1_0, self._upgrade)
             )
-        self.in_body = self.continue_due = self._upgrade = self._speaks_1_0 = False
+        self._midway = self.in_body = self.continue_due = self._upgrade = self._speaks_1_0 = False
         self._target = b""
         self._fed = self._size = self._chunks = 0
         if self._headers:
@@ -278,6 +361,9 @@ class _BodyOnly:
         self.on_body = reader.on_body
         self.on_chunk_header = reader.on_chunk_header
         self.on_message_complete = reader.on_message_complete
+
+    def on_message_begin(self) -> None:
+        self._midway = True
 
     def on_url(self, part: bytes) -> None:
         if self._head_seen:

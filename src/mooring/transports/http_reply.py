@@ -18,6 +18,8 @@ _PIECE_BYTES = 65_536  # compressing this much takes about half a millisecond; t
 _JOIN_BELOW_BYTES = 65_536  # copying less than this costs less than a second buffer in the kernel call
 _OURS = frozenset((b"content-length", b"transfer-encoding", b"connection", b"keep-alive", b"date"))
 _CACHED_BLOCKS = 256
+_CACHED_LINES = 4_096
+_CACHED_VALUE_BYTES = 128
 _BODILESS = frozenset((204, 304))
 
 # A reply goes from one to the next of these, never back.
@@ -70,27 +72,35 @@ class ReplyChannel(Protocol):
 
 
 _blocks: dict[tuple[tuple[bytes, bytes], ...], bytes] = {}
+_lines: dict[tuple[bytes, bytes], bytes] = {}
 
 
 def encode_headers(headers: Headers) -> bytes:
-    """`name: value` lines. Tuples (constants, mostly) are encoded once and remembered."""
+    """`name: value` lines. Tuples (constants, mostly) are remembered whole, other headers line by line."""
     if isinstance(headers, tuple):
         block = _blocks.get(headers)
         if block is None:
             if len(_blocks) >= _CACHED_BLOCKS:
                 _blocks.clear()
-            block = _blocks[headers] = _encode_headers(headers)
+            block = _blocks[headers] = b"".join(map(_encode_header, headers))
         return block
-    return _encode_headers(headers)
+    try:
+        return b"".join([_lines[header] for header in headers])
+    except KeyError:
+        return b"".join(map(_encode_header, headers))
 
 
-def _encode_headers(headers: Headers) -> bytes:
-    lines = [b"%b: %b\r\n" % header for header in headers if header[0] not in _OURS]
-    block = b"".join(lines)
+def _encode_header(header: tuple[bytes, bytes]) -> bytes:
+    name, value = header
+    line = b"" if name in _OURS else b"%b: %b\r\n" % header
     # A line break inside a value would let its author write headers, or a second response, of their own.
-    if block.count(b"\n") != len(lines) or block.count(b"\r") != len(lines) or b"\0" in block:
-        raise ValueError("a response header contains a line break or NUL; strip it before sending")
-    return block
+    if line and (line.count(b"\n") != 1 or line.count(b"\r") != 1 or b"\0" in line):
+        raise ValueError(f"the response header `{name.decode('latin-1')}` contains a line break or NUL")
+    if len(value) <= _CACHED_VALUE_BYTES:
+        if len(_lines) >= _CACHED_LINES:
+            _lines.clear()
+        _lines[header] = line
+    return line
 
 
 def _value(headers: Headers, name: bytes) -> bytes | None:

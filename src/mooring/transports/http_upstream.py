@@ -13,6 +13,7 @@ from mooring.transports.http_flow import BodyFlow
 from mooring.transports.http_limits import ClientLimits
 from mooring.transports.http_response import Response
 from mooring.transports.http_sweep import NEVER, Sweep
+from mooring.transports.http_template import MISSES_IN_VAIN, HeadTemplate, length_index
 
 _MAX_INFORMATIONAL = 16
 _BODILESS = frozenset((204, 304))
@@ -55,11 +56,14 @@ class UpstreamConnection(asyncio.Protocol):
         "_is_head_request",
         "_keep_alive",
         "_limits",
+        "_misses",
+        "_model",
         "_owner",
         "_parser",
         "_reading",
         "_status",
         "_sweep",
+        "_template",
         "_until_close",
         "_waiter",
         "dead",
@@ -83,6 +87,9 @@ class UpstreamConnection(asyncio.Protocol):
         self._headers: list[tuple[bytes, bytes]] = []
         self._first: dict[bytes, bytes] = {}
         self._chunks: list[bytes] = []
+        self._template: HeadTemplate | None = None
+        self._model: tuple[int, list[tuple[bytes, bytes]], dict[bytes, bytes], int]
+        self._misses = 0
         self._fed = 0
         self._informational = 0
         self._finished = False
@@ -127,6 +134,11 @@ class UpstreamConnection(asyncio.Protocol):
             # Nothing was asked: a late or a smuggled second response. It must not answer the next request.
             self._drop()
             return
+        if self._template is not None and not self._fed:
+            start = self._template.body_start(data)
+            if start >= 0 and not self._is_head_request:
+                self._answered_again(data, start)
+                return
         self._fed += len(data)
         trouble: TransportError | None = None
         try:
@@ -134,6 +146,8 @@ class UpstreamConnection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             trouble = self._trouble(error)
         if self._finished:
+            if self._fed == len(data) and trouble is None:
+                self._learn(data)
             self._answered(reusable=trouble is None)
         elif trouble is not None:
             self._fail(trouble)
@@ -253,6 +267,30 @@ class UpstreamConnection(asyncio.Protocol):
             return False
         self._chunks = []
         return True
+
+    def _learn(self, data: bytes) -> None:
+        """Remember the head of an ordinary response that came in one piece."""
+        self._misses += 1
+        if self._misses > MISSES_IN_VAIN and self._misses % MISSES_IN_VAIN:
+            return
+        ordinary = self._flow is None and self._keep_alive and not self._informational
+        if ordinary and b"content-length" in self._first and self._status not in _BODILESS:
+            self._template = HeadTemplate.of(data)
+            self._model = (self._status, self._head, self._first, length_index(self._head))
+
+    def _answered_again(self, data: bytes, start: int) -> None:
+        """A response like the one before it, with another body."""
+        assert self._template is not None
+        self._misses = 0
+        self._status, head, first, length_at = self._model
+        self._head = head.copy()
+        self._first = first.copy()
+        self._first[b"content-length"] = digits = self._template.digits
+        self._head[length_at] = (b"content-length", digits)
+        if start != len(data):
+            self._chunks.append(data[start:])
+        self._keep_alive = True
+        self._answered(reusable=True)
 
     def _answered(self, *, reusable: bool) -> None:
         """The response is complete: hand it over, and the connection to whoever is next."""
