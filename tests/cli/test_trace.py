@@ -8,39 +8,32 @@ from typing import Any
 
 import pytest
 
-from mooring.interfaces.cli.trace_text import lines
+from mooring.interfaces.cli.trace_text import Conversation
 
 NOTHING = {"method": None, "id": None, "size": None, "since_request_ms": None, "note": None}
 CLIENT = {**NOTHING, "leg": "client", "peer": "a1b2"}
-SERVER = {**NOTHING, "leg": "server", "peer": 4711}
+SERVER = {**NOTHING, "leg": "server", "peer": "127.0.0.1:4711"}
 CALL: list[dict[str, Any]] = [
     {**CLIENT, "t": 1000.123, "dir": "in", "kind": "request", "method": "tools/call", "id": 7, "size": 312},
     {**SERVER, "t": 1000.124, "dir": "out", "kind": "request", "method": "tools/call", "id": 3, "size": 312},
-    {
-        **SERVER,
-        "t": 1000.39,
-        "dir": "in",
-        "kind": "response",
-        "method": "ping",
-        "id": 3,
-        "since_request_ms": 266.2,
-    },
+    {**SERVER, "t": 1000.39, "dir": "in", "kind": "response", "id": 3, "since_request_ms": 266.2},
     {**CLIENT, "t": 1000.391, "dir": "out", "kind": "error", "id": 7, "size": 1234, "note": "session closed"},
     {**SERVER, "t": 1000.4, "dir": "in", "kind": "noise", "size": 20, "since_request_ms": 3.26},
     {**SERVER, "t": 1000.5, "dir": "in", "kind": "state", "note": "stopped"},
 ]
 READ = """\
-hh:mm:ss.123  client ──▶ mooring             a1b2      tools/call #7                        312 B
-hh:mm:ss.124             mooring ──▶ server  4711      tools/call #3                        312 B
-hh:mm:ss.390             mooring ◀── server  4711      result of ping #3                             +266 ms
-hh:mm:ss.391  client ◀── mooring             a1b2      error #7                            1.2 kB             · session closed
-hh:mm:ss.400             mooring ◀── server  4711      noise, not a message                  20 B    +3.3 ms
-hh:mm:ss.500                                 4711      · stopped
+hh:mm:ss.123  client ──▶ mooring             a1b2        tools/call #7                            312 B
+hh:mm:ss.124             mooring ──▶ server  :4711       tools/call #3                            312 B
+hh:mm:ss.390             mooring ◀── server  :4711       result of tools/call #3                           +266 ms
+hh:mm:ss.391  client ◀── mooring             a1b2        error for tools/call #7                 1.2 kB             · session closed
+hh:mm:ss.400             mooring ◀── server  :4711       noise, not a message                      20 B    +3.3 ms
+hh:mm:ss.500                                 :4711       · stopped
 """  # noqa: E501 - as wide as it is on the terminal
 
 
 def text(events: list[dict[str, Any]], **settings: Any) -> list[str]:
-    found = [line for event in events for line in lines(event, colour=False, **settings)]
+    conversation = Conversation(colour=False, **settings)
+    found = [line for event in events for line in conversation.lines(event)]
     return [re.sub(r"^\d\d:\d\d:\d\d", "hh:mm:ss", line) for line in found]
 
 
@@ -65,7 +58,7 @@ def test_a_server_cannot_steer_the_terminal() -> None:
 
 
 def test_colour_is_only_for_terminals() -> None:
-    assert "\x1b[1m" in "".join(lines(CALL[0], colour=True))
+    assert "\x1b[1m" in "".join(Conversation(colour=True).lines(CALL[0]))
 
 
 def test_recorded_messages_are_shown_without_following(mooring: Any, gateway: Any) -> None:

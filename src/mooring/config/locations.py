@@ -40,7 +40,12 @@ def data_directory_of(config_file: Path, environment: Mapping[str, str] = os.env
         return default_data_directory(environment)
     document.value = _section(value.get("storage")).get("root") or "data"
     expand_variables(document, environment)
-    return (config_file.absolute().parent / Path(str(document.value)).expanduser()).absolute()
+    return resolve(config_file.absolute().parent, str(document.value))
+
+
+def resolve(base: Path, text: str) -> Path:
+    """A path as somebody wrote it in a file of this folder."""
+    return (base / Path(text).expanduser()).resolve()
 
 
 def _section(value: object) -> dict[str, Any]:

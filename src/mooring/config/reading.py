@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct, inspect
 
+from mooring.config.locations import resolve
 from mooring.config.problems import KeyPath, key_text
 from mooring.config.source import Document
 
@@ -185,7 +186,7 @@ class Reader:
         return {key: self._value(kind.value_type, item, (*path, key)) for key, item in items.items()}
 
     def _path(self, text: str) -> Path:
-        return (self.base / Path(text).expanduser()).absolute()
+        return resolve(self.base, text)
 
     def _wrong(self, path: KeyPath, message: str) -> _Wrong:
         self.document.report(path, message)

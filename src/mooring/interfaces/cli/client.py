@@ -112,7 +112,7 @@ class Client:
             return self._reply_in_stream(response, number)
         body = response.read()
         reply = _message(body)
-        if "result" in reply or "error" in reply:
+        if "result" in reply or isinstance(reply.get("error"), dict):
             return reply
         raise Failed(refusal(response.status, body))
 

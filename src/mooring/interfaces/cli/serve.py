@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import sys
 from pathlib import Path
@@ -30,7 +31,16 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             print("for your client's mcp.json: add --print-snippet to this command", file=sys.stderr)
 
-    return run_gateway(loaded.config, ready=ready)
+    try:
+        return run_gateway(loaded.config, ready=ready)
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
+            raise
+        listen = loaded.config.listen
+        reason = (error.strerror or str(error)).lower()
+        raise Failed(
+            f"cannot listen on `{listen}`: {reason}; choose another address with --listen"
+        ) from error
 
 
 def snippet(servers: list[tuple[str, str]]) -> str:

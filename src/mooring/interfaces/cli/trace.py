@@ -8,18 +8,20 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from mooring.interfaces.cli import trace_text
 from mooring.interfaces.cli.control_api import get
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.gateway_socket import find_socket
 from mooring.interfaces.cli.output import wants_colour
+from mooring.interfaces.cli.trace_text import Conversation
 
 # As many recorded messages as the gateway keeps; it sends fewer if it has fewer.
 _ALL = 1_000_000
+# What was recorded comes at once; without --follow a quiet second is its end.
+QUIET_SECONDS = 1.0
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -29,13 +31,14 @@ def run(arguments: argparse.Namespace) -> int:
     history = _ALL if oldest is not None or not arguments.follow else 0
     query = {"history": history, "follow": int(arguments.follow), "bytes": int(arguments.bytes)}
     target = f"/api/v1/trace/{quote(arguments.id, safe='')}?{urlencode(query)}"
-    response = get(find_socket(arguments), target, timeout=None if arguments.follow else 30)
+    response = get(find_socket(arguments), target, timeout=None if arguments.follow else QUIET_SECONDS)
     if arguments.follow and sys.stderr.isatty():
         print(f"watching `{arguments.id}`; Ctrl-C to stop", file=sys.stderr)
+    show = _show_json if arguments.format == "json" else _text_printer()
     try:
         for event in _events(response):
             if oldest is None or event.get("t", oldest) >= oldest:
-                _show(event, arguments.format)
+                show(event)
     except KeyboardInterrupt:
         return 0
     return 0
@@ -46,17 +49,25 @@ def _events(response: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
         while line := response.readline():
             if line.strip():
                 yield json.loads(line)
+    except TimeoutError:
+        return
     except (OSError, ValueError, http.client.HTTPException) as error:
         raise Failed(f"the gateway ended the trace: {error or type(error).__name__}") from error
 
 
-def _show(event: dict[str, Any], kind: str) -> None:
-    if kind == "json":
-        print(json.dumps(event, separators=(",", ":"), ensure_ascii=False), flush=True)
-        return
+def _show_json(event: dict[str, Any]) -> None:
+    print(json.dumps(event, separators=(",", ":"), ensure_ascii=False), flush=True)
+
+
+def _text_printer() -> Callable[[dict[str, Any]], None]:
     ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
-    for line in trace_text.lines(event, colour=wants_colour(sys.stdout), ascii_only=ascii_only):
-        print(line, flush=True)
+    conversation = Conversation(colour=wants_colour(sys.stdout), ascii_only=ascii_only)
+
+    def show(event: dict[str, Any]) -> None:
+        for line in conversation.lines(event):
+            print(line, flush=True)
+
+    return show
 
 
 def _seconds(text: str) -> float:

@@ -25,16 +25,37 @@ _LANES = {
 _NO_LANE = " " * 29
 _TO_ASCII = str.maketrans({"─": "-", "▶": ">", "◀": "<", "·": "-"})
 _STYLE_BY_KIND = {"request": "bold", "error": "red", "noise": "yellow", "notification": "cyan"}
-_WHAT_WIDTH = 32
-_PEER_WIDTH = 8
+_WHAT_WIDTH = 36
+_PEER_WIDTH = 10
+# Requests without an answer yet; a trace may run for weeks.
+_REMEMBERED = 10_000
 
 
-def lines(event: dict[str, Any], *, colour: bool, ascii_only: bool = False) -> Iterator[str]:
-    """The line of this message, and below it its bytes if they came along."""
-    line = _line(event, colour)
-    yield line.translate(_TO_ASCII) if ascii_only else line
-    if content := event.get("bytes"):
-        yield f"    {styled(printable(str(content)).rstrip(), 'dim', colour)}"
+class Conversation:
+    """Turns messages into lines; remembers what was asked, so that an answer can name it."""
+
+    def __init__(self, *, colour: bool, ascii_only: bool = False) -> None:
+        self._colour = colour
+        self._ascii_only = ascii_only
+        self._asked: dict[tuple[Any, ...], str] = {}
+
+    def lines(self, event: dict[str, Any]) -> Iterator[str]:
+        """The line of this message, and below it its bytes if they came along."""
+        line = _line(self._with_method(event), self._colour)
+        yield line.translate(_TO_ASCII) if self._ascii_only else line
+        if content := event.get("bytes"):
+            yield f"    {styled(printable(str(content)).rstrip(), 'dim', self._colour)}"
+
+    def _with_method(self, event: dict[str, Any]) -> dict[str, Any]:
+        kind, direction = event.get("kind"), event.get("dir")
+        place = (event.get("leg"), event.get("peer"), event.get("id"))
+        if kind == "request":
+            if len(self._asked) >= _REMEMBERED:
+                del self._asked[next(iter(self._asked))]
+            self._asked[*place, direction] = str(event.get("method"))
+        elif kind in ("response", "error") and not event.get("method"):
+            return {**event, "method": self._asked.pop((*place, "in" if direction == "out" else "out"), None)}
+        return event
 
 
 def _line(event: dict[str, Any], colour: bool) -> str:
@@ -43,7 +64,7 @@ def _line(event: dict[str, Any], colour: bool) -> str:
     time = styled(f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}", "dim", colour)
     kind = str(event.get("kind", ""))
     lane = _NO_LANE if kind == "state" else _LANES.get((event.get("leg", ""), event.get("dir", "")), _NO_LANE)
-    peer = one_line(str(event.get("peer") or ""))[:_PEER_WIDTH].ljust(_PEER_WIDTH)
+    peer = _peer(str(event.get("peer") or "")).ljust(_PEER_WIDTH)
     note = str(event.get("note") or "")
     if kind == "state":
         return f"{time}  {lane}  {peer}  {styled(f'· {one_line(note)}', 'dim', colour)}"
@@ -53,6 +74,12 @@ def _line(event: dict[str, Any], colour: bool) -> str:
     after = f"+{milliseconds(since)}".rjust(9) if since is not None else " " * 9
     tail = styled(f"  · {one_line(note)}", "dim", colour) if note else ""
     return f"{time}  {lane}  {peer}  {what}  {weight}  {after}{tail}".rstrip()
+
+
+def _peer(peer: str) -> str:
+    """The beginning of a session's name or of a process id; of an address the port, which sets it apart."""
+    host, colon, port = peer.rpartition(":")
+    return one_line(f":{port}" if colon and host else peer)[:_PEER_WIDTH]
 
 
 def _what(event: dict[str, Any], kind: str) -> str:

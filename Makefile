@@ -1,0 +1,72 @@
+# `make demo` and `make test` work on a fresh clone: they set up what they need first.
+PYTHON ?= python3
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+COMPILE := .venvs/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-header
+
+.PHONY: help setup demo test check fix bench conformance fuzz lock clean
+
+help:
+	@echo "make demo         run the gateway with example servers until Ctrl-C"
+	@echo "make test         run the tests"
+	@echo "make check        what CI runs: format, lint, types, import contracts, tests"
+	@echo "make fix          format, mend what can be mended, write generated pages anew"
+	@echo "make conformance  the official suite, directly and through the gateway"
+	@echo "make bench        speed, compared with nginx and other proxies"
+	@echo "make fuzz         the property tests, for much longer"
+	@echo "make lock         pin the dependencies anew"
+	@echo "make clean        remove everything that was set up or built"
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv .venv
+
+.venv/runtime: .venv/bin/python requirements/build.txt requirements/runtime.txt pyproject.toml
+	$(INSTALL) -r requirements/build.txt -r requirements/runtime.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv/dev: .venv/runtime requirements/dev.txt
+	$(INSTALL) -r requirements/dev.txt
+	@touch $@
+
+setup: .venv/dev
+
+demo: .venv/runtime
+	@$(BIN)/python scripts/demo.py
+
+test: .venv/dev
+	$(PYTEST)
+
+check: .venv/dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/deptry src
+	$(MAKE) --no-print-directory test
+
+fix: .venv/dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/python -m mooring.config.reference docs/reference/configuration.md
+
+conformance: .venv/dev
+	$(BIN)/python -m tests.conformance.run --write-docs
+
+bench: .venv/dev
+	$(BIN)/python -m bench --write-docs
+
+fuzz: .venv/dev
+	HYPOTHESIS_PROFILE=long $(PYTEST) tests -m fuzz --timeout=3600
+
+lock:
+	test -x .venvs/lock/bin/uv || ($(PYTHON) -m venv .venvs/lock && .venvs/lock/bin/pip install --quiet uv)
+	$(COMPILE) requirements/build.in -o requirements/build.txt
+	$(COMPILE) pyproject.toml -o requirements/runtime.txt
+	$(COMPILE) pyproject.toml --extra text --extra dev -o requirements/dev.txt
+
+clean:
+	rm -rf .venv .venvs node_modules .cache data build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,39 @@
+"""For all tests: what could not be set up here is said loudly, and property tests have a long profile."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+# `make fuzz`: the same properties, two hundred times as many examples.
+settings.register_profile("long", max_examples=20_000, deadline=None)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """One loud line at the very end, where it cannot be overlooked."""
+    reasons = _reasons(terminalreporter)
+    if reasons:
+        verdict = "a failure, because CI=true" if _is_ci() else "the rest was tested"
+        line = f"NOT TESTED ON THIS MACHINE ({verdict}): {'; '.join(reasons)}"
+        terminalreporter.write_line(line, red=True, bold=True)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In CI a skipped test is a failed one."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if _is_ci() and reporter is not None and _reasons(reporter) and session.exitstatus == 0:
+        session.exitstatus = 1
+
+
+def _is_ci() -> bool:
+    return os.environ.get("CI") == "true"
+
+
+def _reasons(reporter: Any) -> list[str]:
+    skipped = [report.longrepr for report in reporter.stats.get("skipped", [])]
+    texts = (str(entry[2]) if isinstance(entry, tuple) else str(entry) for entry in skipped)
+    return sorted({text.removeprefix("Skipped: ").splitlines()[0] for text in texts})
