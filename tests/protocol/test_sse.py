@@ -5,7 +5,7 @@ import time
 import tracemalloc
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mooring.protocol.sse import (
@@ -103,16 +103,21 @@ def joined(events: list[Event | EventPart]) -> list[Event]:
     return result
 
 
+@settings(max_examples=300)
 @given(streams, cuts)
 @example(b"data: a\r\n\r\ndata: b\r\n\r\n", [1])
 @example(b"\xef\xbb\xbfdata: a\n\n", [1])
 @example(b"\xef\xbb\xbf\xef\xbb\xbfdata: a\n\n", [2])
+@example(b"event:\ndata: a\n\n", [3])
+@example(b"xevent: message\ndata: a\n\n", [1, 100])
+@example(b"id: 1\nevent: message\ndata: a\n\n", [6, 100])
 def test_bytes_cut_anywhere_give_the_events_of_the_standard(stream: bytes, sizes: list[int]) -> None:
     events, last_id = expected(stream)
     assert read(pieces(stream, sizes)) == (events, last_id, False)
     assert read([stream]) == (events, last_id, False)
 
 
+@settings(max_examples=300)
 @given(streams, cuts, st.integers(0, 40))
 def test_the_limit_strikes_at_the_same_event_however_the_bytes_are_cut(
     stream: bytes, sizes: list[int], limit: int
@@ -120,8 +125,10 @@ def test_the_limit_strikes_at_the_same_event_however_the_bytes_are_cut(
     assert read(pieces(stream, sizes), limit) == read([stream], limit)
 
 
+@settings(max_examples=300)
 @given(streams, cuts, st.integers(0, 12))
 @example(b"data: abcdef\ndata: g\n\n", [4], 2)
+@example(b"data: abcdef\ndata: g\n\n", [13], 2)
 def test_the_parts_of_a_spilled_event_are_the_event(stream: bytes, sizes: list[int], spill_at: int) -> None:
     events, last_id, _ = read(pieces(stream, sizes), spill_at=spill_at)
     complete = joined([*events, EventPart(b"", False, True)]) if _unfinished(events) else joined(events)
@@ -253,6 +260,17 @@ def test_a_large_event_in_small_pieces_costs_time_in_proportion(end: bytes) -> N
 
 def test_an_event_that_is_complete_in_one_feed_is_not_spilled() -> None:
     assert read([b"data: " + b"x" * 500 + b"\n\n"], spill_at=10)[0] == [Event(b"x" * 500)]
+
+
+def test_a_line_over_the_limit_fails_before_it_ends() -> None:
+    assert read([b"id: 1\nid: 1"], 10)[2] is False
+    assert read([b"id: 1\nid: 12"], 10)[2] is True
+    assert read([b"id: 1\ndata: "], 10)[2] is True
+
+
+def test_a_wait_too_long_to_mean_anything_is_ignored() -> None:
+    assert read([b"retry: " + b"9" * 5000 + b"\ndata: a\n\n"]) == ([Event(b"a")], None, False)
+    assert read([b"retry: " + b"9" * 15 + b"\ndata: a\n\n"])[0] == [Event(b"a", retry=10**15 - 1)]
 
 
 def test_the_last_part_carries_the_fields_that_came_after_the_data() -> None:
