@@ -1,7 +1,7 @@
 """`make demo`: the example servers and the gateway in front of them, until Ctrl-C.
 
-The gateway runs in this process; the servers are its children's equals, one process each. They take their
-usual ports where those are free and others where not.
+The gateway runs in this process, each server in one of its own. The servers take their usual ports where
+those are free and others where not.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ def main() -> int:
     os.chdir(ROOT)
     with ExitStack() as stack:
         try:
-            for variable, script in SERVERS.items():
-                os.environ[variable] = str(_start(script, stack))
+            started = {variable: _start(script, [], stack) for variable, script in SERVERS.items()}
+            for variable, process in started.items():
+                os.environ[variable] = str(_port(process) or _port_elsewhere(SERVERS[variable], stack))
             command = Path(sys.executable).with_name("mooring").relative_to(ROOT)
             print(HINT.format(command=command, config=CONFIG), file=sys.stderr)
             return mooring(["serve", "--config", str(CONFIG), "--print-snippet", *sys.argv[1:]])
@@ -51,24 +52,33 @@ def main() -> int:
             return 0
 
 
-def _start(script: str, stack: ExitStack) -> int:
-    """Start one server; its port."""
-    for arguments in ([], ["--port", "0"]):
-        process = stack.enter_context(
-            subprocess.Popen(
-                [sys.executable, str(ROOT / "examples" / script), *arguments],
-                stdout=subprocess.PIPE,
-                stderr=None if arguments else subprocess.DEVNULL,
-                text=True,
-                start_new_session=True,  # Ctrl-C is for us: we stop them when the gateway has stopped
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - no threads yet
-            )
+def _start(script: str, arguments: list[str], stack: ExitStack) -> subprocess.Popen[str]:
+    process = stack.enter_context(
+        subprocess.Popen(
+            [sys.executable, str(ROOT / "examples" / script), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=None if arguments else subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,  # Ctrl-C is for us: we stop them when the gateway has stopped
+            preexec_fn=_die_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509 - no threads yet
         )
-        stack.callback(_stop, process)
-        assert process.stdout is not None
-        if url := process.stdout.readline().strip():
-            return urlsplit(url).port or 0
-    raise SystemExit(f"cannot start examples/{script}: run it by hand to see why")
+    )
+    stack.callback(_stop, process)
+    return process
+
+
+def _port(process: subprocess.Popen[str]) -> int | None:
+    """The port it listens on, which it prints; nothing if it could not start."""
+    assert process.stdout is not None
+    return urlsplit(process.stdout.readline().strip()).port
+
+
+def _port_elsewhere(script: str, stack: ExitStack) -> int:
+    """Its usual port is taken: any other will do."""
+    port = _port(_start(script, ["--port", "0"], stack))
+    if port is None:
+        raise SystemExit(f"cannot start examples/{script}: run it by hand to see why")
+    return port
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
