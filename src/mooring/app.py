@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version as package_version
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from mooring.config import schema
 from mooring.gateway.detection import Verdict
@@ -31,8 +31,10 @@ from mooring.protocol.versions import Era
 from mooring.transports.child import Command
 from mooring.transports.dialing import Dialer, HttpDialer, ProcessDialer, Transport
 from mooring.transports.http_client import ClientPool, Origin
+from mooring.transports.http_endpoint import Endpoint
 from mooring.transports.http_limits import ClientLimits, ListenerLimits
 from mooring.transports.http_listener import Listener
+from mooring.transports.http_request import Request
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +64,9 @@ class Gateway:
         self._sessions = SessionTable(self._seal, config.sessions.idle_ttl_seconds)
         self._interactions = Interactions(self._seal, config.sessions.suspended_ttl_seconds)
         self._dispatcher = Dispatcher()
-        self._trace_file = _TraceFile(config.trace.file, with_bytes=config.trace.bytes) if config.trace.file else None
+        self._trace_file = (
+            _TraceFile(config.trace.file, with_bytes=config.trace.bytes) if config.trace.file else None
+        )
         self.servers = {entry.id: self._build_server(entry) for entry in config.servers}
         self._app: GatewayApp | None = None
         self._listener: Listener | None = None
@@ -111,7 +115,7 @@ class Gateway:
             pinned,
         )
 
-    async def __aenter__(self) -> Gateway:
+    async def __aenter__(self) -> Self:
         config = self._config
         host, port = split_address(config.listen)
         tls = _tls_context(config.tls)
@@ -154,12 +158,11 @@ class Gateway:
         if self._sweeper is not None:
             self._sweeper.cancel()
         if self._listener is not None:
-            await self._listener.close(STOP_SECONDS if any(s.exchanges for s in self.servers.values()) else 0.0)
+            await self._listener.close(
+                STOP_SECONDS if any(s.exchanges for s in self.servers.values()) else 0.0
+            )
         await self._sessions.close_all()
-        for server in self.servers.values():
-            for exchange in list(server.exchanges):
-                exchange.cancel()
-        await asyncio.gather(*(server.upstream.close() for server in self.servers.values()))
+        await asyncio.gather(*(server.close() for server in self.servers.values()))
         await self._dispatcher.close()
         (self._config.storage.root / SOCKET_NAME).unlink(missing_ok=True)
         if self._trace_file is not None:
@@ -188,7 +191,7 @@ class _LateApp:
 
     app: GatewayApp
 
-    def accept(self, request):  # type: ignore[no-untyped-def]
+    def accept(self, request: Request) -> Endpoint:
         return self.app.accept(request)
 
 

@@ -86,6 +86,7 @@ class LegacyClient:
         "last_seen",
         "level",
         "log_level",
+        "on_detached",
         "phase",
         "primes",
         "principal",
@@ -123,6 +124,7 @@ class LegacyClient:
         self.wants: Filter = LIST_CHANGES
         self.last_seen = 0.0
         self.closed = False
+        self.on_detached: Callable[[], None] | None = None
         self._asks: dict[int, asyncio.Future[Answer]] | None = None
         self._next_ask = 1
         self._streams: dict[int, StreamLog] | None = None
@@ -186,7 +188,18 @@ class LegacyClient:
         self.push(jsonrpc.notification(method, params))
 
     def end(self, reason: str) -> None:
-        """The session upstream is gone; the next request opens another, so the client need not know."""
+        """The session upstream is gone. The client need not know, but somebody must subscribe again for it."""
+        del reason
+        if self.on_detached is not None and not self.closed:
+            self.on_detached()
+
+    @property
+    def is_listening(self) -> bool:
+        """Whether there is a place to tell this client of changes."""
+        if self.channel is not None:
+            return True
+        log = self.known_stream(STANDALONE)
+        return log is not None and log.live is not None and not log.live.closed
 
     def push(self, message: bytes) -> None:
         """Something that belongs to no call."""
@@ -264,7 +277,17 @@ class LegacyClient:
 class ModernClient:
     """The sender of one modern request. There is nothing to remember of it but what the request says."""
 
-    __slots__ = ("_interactions", "capabilities", "era", "info", "key", "log_level", "principal", "running", "version")
+    __slots__ = (
+        "_interactions",
+        "capabilities",
+        "era",
+        "info",
+        "key",
+        "log_level",
+        "principal",
+        "running",
+        "version",
+    )
 
     def __init__(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final
 
 import msgspec
 
@@ -34,7 +34,11 @@ PROBE_SECONDS: Final = 3.0
 _MODERN_ERRORS: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
 _FALL_BACK_STATUSES: Final = frozenset({400, 404, 405})
 _PROBE: Final = meta.with_request_metadata(
-    b"", version=LATEST_MODERN, capabilities=b"{}", client_info=b'{"name":"mooring","version":"0.1.0"}', log_level=b""
+    b"",
+    version=LATEST_MODERN,
+    capabilities=b"{}",
+    client_info=b'{"name":"mooring","version":"0.1.0"}',
+    log_level=b"",
 )
 
 
@@ -242,16 +246,27 @@ class _Discovered(msgspec.Struct, rename="camel"):
 
 def _read_probe_error(answer: Answer) -> Profile | None:
     """An error that only a modern server sends proves one; it must then also speak a revision that we speak."""
-    error = cast("dict[str, Any]", msgspec.json.decode(answer.error))
-    if error.get("code") not in _MODERN_ERRORS:
+    try:
+        error = msgspec.json.decode(answer.error, type=_ProbeError)
+    except msgspec.DecodeError:
         return None
-    data = error.get("data")
-    supported = cast("dict[str, Any]", data).get("supported", []) if isinstance(data, dict) else []
+    if error.code not in _MODERN_ERRORS:
+        return None
+    supported = error.data.supported
     if any(version in MODERN_VERSIONS for version in supported):
         return profiles.Profile(Era.MODERN, LATEST_MODERN, b"{}", b"", b"")
     if any(version in LEGACY_VERSIONS for version in supported):
         return None
     raise UpstreamUnavailable(f"the server speaks only revisions we do not: {supported}")
+
+
+class _Supported(msgspec.Struct):
+    supported: list[str] = msgspec.field(default_factory=list[str])
+
+
+class _ProbeError(msgspec.Struct):
+    code: int = 0
+    data: _Supported = msgspec.field(default_factory=_Supported)
 
 
 def _ignore(_envelope: Envelope, _data: bytes) -> None:

@@ -95,7 +95,9 @@ class Dispatcher:
                 client.tracer.noted("client", client.alias, f"session initialized, revision {client.version}")
             sink.answer(jsonrpc.result(envelope.id, result))
 
-    def legacy_notification(self, server: Server, client: LegacyClient, envelope: Envelope, data: bytes) -> None:
+    def legacy_notification(
+        self, server: Server, client: LegacyClient, envelope: Envelope, data: bytes
+    ) -> None:
         method = envelope.method or ""
         if not lifecycle.may_act_on(client.phase, method):
             return

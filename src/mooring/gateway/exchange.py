@@ -8,6 +8,7 @@ from typing import Protocol
 
 from msgspec import Raw
 
+from mooring.errors import RpcError
 from mooring.protocol import meta
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.meta import Meta, Params
@@ -63,6 +64,7 @@ class Exchange:
         "client",
         "deadline",
         "envelope",
+        "failure",
         "final_deadline",
         "flow",
         "headers",
@@ -75,7 +77,6 @@ class Exchange:
         "sink",
         "started",
         "task",
-        "timed_out",
     )
 
     def __init__(
@@ -106,7 +107,7 @@ class Exchange:
         self.patience = 0.0
         self.deadline = 0.0
         self.final_deadline = 0.0
-        self.timed_out = False
+        self.failure: RpcError | None = None
 
     @property
     def method(self) -> str:
@@ -134,6 +135,11 @@ class Exchange:
         """Progress means that work is going on: the deadline moves, up to the final one."""
         self.deadline = min(now + self.patience, self.final_deadline)
 
+    def fail(self, error: RpcError) -> None:
+        """Give the request up, and say why."""
+        self.failure = error
+        self.cancel()
+
     def cancel(self) -> None:
         if self.task is not None:
             self.task.cancel()
@@ -145,8 +151,9 @@ class Parked(Protocol):
     def keep(self, message: bytes) -> None: ...
 
 
-Handler = Callable[[Exchange], Awaitable[Answer]]
-Middleware = Callable[[Exchange, Handler], Awaitable[Answer]]
+Handler = Callable[[Exchange], Awaitable[Answer | None]]
+"""None: the exchange was handed over to another one, which answers in its place."""
+Middleware = Callable[[Exchange, Handler], Awaitable[Answer | None]]
 
 
 def compose(middlewares: list[Middleware], final: Handler) -> Handler:
@@ -158,7 +165,7 @@ def compose(middlewares: list[Middleware], final: Handler) -> Handler:
 
 
 def _bind(middleware: Middleware, handler: Handler) -> Handler:
-    def bound(exchange: Exchange) -> Awaitable[Answer]:
+    def bound(exchange: Exchange) -> Awaitable[Answer | None]:
         return middleware(exchange, handler)
 
     return bound

@@ -1,7 +1,7 @@
 """Whether a server can be used: a circuit breaker, and a report that never says `up` without a recent success.
 
-    CLOSED ──failures in a row──▶ OPEN ──open_seconds pass──▶ HALF_OPEN ──probe succeeds──▶ CLOSED
-                                    ▲──────────── probe fails ───────┘
+CLOSED ──failures in a row──▶ OPEN ──open_seconds pass──▶ HALF_OPEN ──probe succeeds──▶ CLOSED
+                                ▲──────────── probe fails ───────┘
 """
 
 from __future__ import annotations
@@ -29,7 +29,16 @@ class BreakerPolicy:
 class Health:
     """What the last calls told about a server; time is always an argument."""
 
-    __slots__ = ("_failures", "_last_failure", "_last_success", "_opened_at", "_policy", "_probing", "calls", "errors")
+    __slots__ = (
+        "_failures",
+        "_last_failure",
+        "_last_success",
+        "_opened_at",
+        "_policy",
+        "_probing",
+        "calls",
+        "errors",
+    )
 
     def __init__(self, policy: BreakerPolicy) -> None:
         self._policy = policy

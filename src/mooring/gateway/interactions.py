@@ -25,6 +25,8 @@ from mooring.transports.wire import Answer
 SUSPENDED: Final = "mooring:suspended-call"
 RELAYED: Final = "mooring:request-state"
 KEPT_MESSAGES: Final = 64
+TOGETHER_SECONDS: Final = 0.01
+"""Questions that a server asks at the same time reach the client together."""
 SPENT_KEPT: Final = 100_000
 EXPIRED_TEXT: Final = "the interaction has expired; call again from the start"
 _NOT_PART_OF_THE_CALL: Final = ("inputResponses", "requestState", "_meta")
@@ -67,13 +69,25 @@ class Interactions:
             parked = exchange.parked = SuspendedCall()
         future: asyncio.Future[Answer] = loop.create_future()
         name = _name_question(method, params, parked.questions)
+        given = self._volunteered(exchange, name)
+        if given is not None:
+            return Answer(version=exchange.client.version, result=given)
         parked.questions[name] = (method, params, future)
         if exchange.sink is not None:
-            loop.call_soon(self._suspend, exchange)
+            loop.call_later(TOGETHER_SECONDS, self._suspend, exchange)
         try:
             return await future
         finally:
             parked.questions.pop(name, None)
+
+    @staticmethod
+    def _volunteered(exchange: Exchange, name: str) -> bytes | None:
+        """A client may send answers before it was asked; it knows the questions from an earlier call."""
+        params = exchange.read_params()
+        if params.request_state or not params.input_responses:
+            return None
+        raw = jsonrpc.members(params.input_responses).get(name)
+        return None if raw is None else _without_result_type(raw)
 
     def _suspend(self, exchange: Exchange) -> None:
         parked = exchange.parked
@@ -95,11 +109,15 @@ class Interactions:
                 "resultType": b'"input_required"',
                 "inputRequests": jsonrpc.assemble(
                     {
-                        name: jsonrpc.assemble({"method": msgspec.json.encode(method), "params": params or b"{}"})
+                        name: jsonrpc.assemble(
+                            {"method": msgspec.json.encode(method), "params": params or b"{}"}
+                        )
                         for name, (method, params, _) in parked.questions.items()
                     }
                 ),
-                "requestState": msgspec.json.encode(self._seal.wrap(SUSPENDED, values, ttl_seconds=self._ttl)),
+                "requestState": msgspec.json.encode(
+                    self._seal.wrap(SUSPENDED, values, ttl_seconds=self._ttl)
+                ),
             }
         )
         exchange.sink = None
@@ -126,7 +144,7 @@ class Interactions:
         parked.kept.clear()
         self._give_answers(parked, retry)
         if parked.questions:
-            asyncio.get_running_loop().call_soon(self._suspend, exchange)
+            asyncio.get_running_loop().call_later(TOGETHER_SECONDS, self._suspend, exchange)
         return exchange
 
     def _give_answers(self, parked: SuspendedCall, retry: Exchange) -> None:
@@ -135,9 +153,7 @@ class Interactions:
             raw = responses.get(name)
             if raw is None or future.done():
                 continue
-            members = jsonrpc.members(raw)
-            members.pop("resultType", None)
-            future.set_result(Answer(version=retry.client.version, result=jsonrpc.assemble(members)))
+            future.set_result(Answer(version=retry.client.version, result=_without_result_type(raw)))
             del parked.questions[name]
 
     def forget(self, exchange: Exchange) -> None:
@@ -199,6 +215,12 @@ class Interactions:
         return values
 
 
+def _without_result_type(raw: Raw) -> bytes:
+    members = jsonrpc.members(raw)
+    members.pop("resultType", None)
+    return jsonrpc.assemble(members)
+
+
 def _digest(exchange: Exchange) -> str:
     """What makes a retry a retry of the same call: its method and everything it asks for."""
     members = jsonrpc.members(exchange.envelope.params)
@@ -219,9 +241,11 @@ class _Elicitation(msgspec.Struct):
 
 def _name_question(method: str, params: bytes | Raw, taken: dict[str, Any]) -> str:
     """Legacy requests have no name. A form with a single field is named for it; everything else for its kind."""
-    name = {"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}.get(
-        method, "input"
-    )
+    name = {
+        "elicitation/create": "elicitation",
+        "sampling/createMessage": "sampling",
+        "roots/list": "roots",
+    }.get(method, "input")
     if method == "elicitation/create":
         try:
             fields = list(msgspec.json.decode(params, type=_Elicitation).requested_schema.properties)

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from mooring.errors import MethodNotFound, RpcError, UpstreamFailed, UpstreamUnavailable
+from mooring.errors import MethodNotFound, MissingCapability, RpcError, UpstreamFailed, UpstreamUnavailable
 from mooring.gateway import profile as profiles
 from mooring.gateway import subscriptions
 from mooring.gateway.exchange import Client, Exchange
@@ -22,7 +22,9 @@ from mooring.protocol.versions import LATEST_LEGACY, LEGACY_VERSIONS, Era
 from mooring.transports.streamable_wire import StreamableWire
 from mooring.transports.wire import Answer, Leg, Wire
 
-SHARED_CAPABILITIES: Final = b'{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}'
+SHARED_CAPABILITIES: Final = (
+    b'{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}'
+)
 """What we declare where one session serves many clients; a request that its caller cannot take is refused then."""
 OWN_INFO: Final = b'{"name":"mooring","version":"0.1.0"}'
 CANCEL_SECONDS: Final = 2.0
@@ -39,6 +41,7 @@ class LegacySession(UpstreamSession):
         self._serving: dict[RequestId, asyncio.Task[None]] = {}
         self._next_token = 1
         self._adjusting = asyncio.Lock()
+        self._turn: asyncio.Lock | None = None
 
     async def open(self, wire: Wire, version: str, capabilities: bytes, info: bytes) -> None:
         """The handshake, in the name of the client that this session is for."""
@@ -55,7 +58,9 @@ class LegacySession(UpstreamSession):
             raise HandshakeRefused(answer)
         found = profiles.from_initialize(answer.result)
         if found.version not in LEGACY_VERSIONS:
-            raise UpstreamUnavailable(f"the server wants to speak revision {found.version!r}, which we do not")
+            raise UpstreamUnavailable(
+                f"the server wants to speak revision {found.version!r}, which we do not"
+            )
         self.profile = found
         if isinstance(wire, StreamableWire):
             wire.settle(found.version, wire.offered_session)
@@ -63,6 +68,12 @@ class LegacySession(UpstreamSession):
         await self.wire.send(jsonrpc.notification("notifications/initialized"))
 
     async def call(self, exchange: Exchange) -> Answer:
+        if self._turn is None:
+            return await self._call(exchange)
+        async with self._turn:
+            return await self._call(exchange)
+
+    async def _call(self, exchange: Exchange) -> Answer:
         client = exchange.client
         envelope = exchange.envelope
         leg = Leg(exchange.method, envelope.params, partial(self._on_call_message, exchange))
@@ -179,6 +190,9 @@ class LegacySession(UpstreamSession):
             self._on_call_message(exchange, envelope, data)
             return
         if envelope.id:
+            if len(self.calls) > 1:
+                # It asks somebody, and nobody can tell whom. From now on its calls take turns.
+                self._turn = self._turn or asyncio.Lock()
             self._serve(envelope, None)
         elif envelope.method in subscriptions.CHANGES:
             self.deliver_change(envelope.method, envelope.params)
@@ -244,9 +258,19 @@ class LegacySession(UpstreamSession):
         client = exchange.client if exchange is not None else self.owner
         if client is not None and (exchange is not None or client.era is Era.LEGACY):
             if not client.can(method, params):
+                if exchange is not None and client.era is Era.MODERN:
+                    exchange.fail(_missing_capability(method))
                 raise MethodNotFound(f"the client cannot take `{method}`")
             return await client.ask(exchange, method, params)
         return _answer_for_nobody(method, self.version)
+
+
+def _missing_capability(method: str) -> MissingCapability:
+    capability = method.split("/", maxsplit=1)[0]
+    return MissingCapability(
+        f"the server needs `{method}`, which this request did not declare",
+        data={"requiredCapabilities": {capability: {}}},
+    )
 
 
 def _answer_for_nobody(method: str, version: str) -> Answer:

@@ -82,11 +82,19 @@ class ModernSession(UpstreamSession):
             log_level=client.log_level,
         )
         answer = await self._round(exchange, params)
+        if exchange.method == "tools/list" and self.wire.correlates and not answer.error:
+            return self._without_invalid_tools(answer)
         for _ in range(ROUNDS):
             wanted = input_required(answer) if exchange.method in INPUT_METHODS else None
             if wanted is None:
                 return answer
-            answer = await self._round(exchange, await self._gather(exchange, params, wanted))
+            try:
+                following = await self._gather(exchange, params, wanted)
+            except MissingCapability as error:
+                if exchange.method != "tools/call":
+                    raise
+                return Answer(version=self.version, result=_error_result(str(error)))
+            answer = await self._round(exchange, following)
         raise UpstreamFailed(f"the server asked for input more than {ROUNDS} times")
 
     async def _round(self, exchange: Exchange, params: bytes) -> Answer:
@@ -127,6 +135,22 @@ class ModernSession(UpstreamSession):
                 f"the server needs `{question.method}`, which this client cannot do{_link(params)}"
             )
         return await exchange.client.ask(exchange, question.method, params)
+
+    def _without_invalid_tools(self, answer: Answer) -> Answer:
+        """A tool whose `x-mcp-header` breaks a rule must not be used, so whoever stands in for a client hides it."""
+        if b'"x-mcp-header"' not in bytes(answer.result):
+            return answer
+        members = jsonrpc.members(answer.result)
+        kept: list[Raw] = []
+        for tool in msgspec.json.decode(members.get("tools", b"[]"), type=list[Raw]):
+            try:
+                routing_headers.annotated(msgspec.json.decode(tool, type=_ListedTool).input_schema)
+            except (routing_headers.InvalidHeaderAnnotation, msgspec.DecodeError) as error:
+                self.on_noise(bytes(tool), f"a tool was left out: {error}")
+                continue
+            kept.append(tool)
+        members["tools"] = Raw(msgspec.json.encode(kept))
+        return Answer(version=answer.version, result=jsonrpc.assemble(members))
 
     # Headers
 
@@ -190,7 +214,9 @@ class ModernSession(UpstreamSession):
     def _on_call_message(self, exchange: Exchange, envelope: Envelope, data: bytes) -> None:
         if envelope.id:
             self.on_noise(data, "a request from a server of an era in which servers make none")
-        elif envelope.method == "notifications/message" and not exchange.client.wants_log(_level_of(envelope)):
+        elif envelope.method == "notifications/message" and not exchange.client.wants_log(
+            _level_of(envelope)
+        ):
             return
         else:
             if envelope.method == "notifications/progress":
@@ -260,9 +286,7 @@ class _Listening:
         self._session = session
         self._acknowledged = asyncio.Event()
         self._refused = False
-        self.task = asyncio.get_running_loop().create_task(self._run())
-        session._tasks.add(self.task)  # noqa: SLF001 - ends with its session
-        self.task.add_done_callback(session._tasks.discard)  # noqa: SLF001
+        self.task = session.spawn(self._run())
 
     async def acknowledged(self) -> Filter:
         try:
@@ -273,9 +297,10 @@ class _Listening:
 
     def take(self, envelope: Envelope) -> bool:
         """On a shared channel: whether this belongs to the stream."""
-        if envelope.method == "notifications/subscriptions/acknowledged" or meta.read_meta(
-            meta.read_params(envelope.params)
-        ).subscription_id:
+        if (
+            envelope.method == "notifications/subscriptions/acknowledged"
+            or meta.read_meta(meta.read_params(envelope.params)).subscription_id
+        ):
             self.heard(envelope)
             return True
         return False
@@ -310,6 +335,10 @@ class _Listening:
             wait = min(wait * 2, longest)
 
 
+class _ListedTool(msgspec.Struct):
+    input_schema: Any = msgspec.field(default=None, name="inputSchema")
+
+
 class Question(msgspec.Struct, frozen=True):
     """One of the requests in an `input_required` result."""
 
@@ -335,6 +364,12 @@ def input_required(answer: Answer) -> InputRequired | None:
     return wanted if wanted.result_type == "input_required" else None
 
 
+def _error_result(text: str) -> bytes:
+    return msgspec.json.encode(
+        {"resultType": "complete", "isError": True, "content": [{"type": "text", "text": text}]}
+    )
+
+
 def _declined(method: str, answer: Answer) -> bytes:
     """A client that answers with an error has declined; only elicitation has a word for it."""
     if method == "elicitation/create":
@@ -349,7 +384,9 @@ def _with_elicitation_id(params: Raw) -> bytes:
     """2025-11-25 wants an id for a URL elicitation, which 2026-07-28 no longer has."""
     members: dict[str, Raw | bytes] = dict(jsonrpc.members(params))
     if "url" in members and "elicitationId" not in members:
-        members["elicitationId"] = msgspec.json.encode(f"mooring-{hash(bytes(members['url'])) & 0xFFFFFFFF:x}")
+        members["elicitationId"] = msgspec.json.encode(
+            f"mooring-{hash(bytes(members['url'])) & 0xFFFFFFFF:x}"
+        )
     return jsonrpc.assemble(members)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any, Final, cast
 
 import msgspec
@@ -29,16 +30,26 @@ from mooring.gateway.modern_session import INPUT_METHODS, InputRequired, input_r
 from mooring.gateway.subscriptions import Filter
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream import Upstream
-from mooring.protocol import jsonrpc, meta, translate
+from mooring.protocol import jsonrpc, meta, routing_headers, translate
 from mooring.protocol.versions import Era
 from mooring.transports.wire import Answer
 
 log = logging.getLogger(__name__)
 
 GONE_IN_MODERN: Final = frozenset(
-    {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/list", "tasks/result"}
+    {
+        "initialize",
+        "ping",
+        "logging/setLevel",
+        "resources/subscribe",
+        "resources/unsubscribe",
+        "tasks/list",
+        "tasks/result",
+    }
 )
 """Requests that 2026-07-28 no longer has."""
+REATTACH_SECONDS: Final = (0.5, 30.0)
+"""First and longest wait before a lost subscription is tried again."""
 NOT_IN_LEGACY: Final = frozenset({"server/discover", "subscriptions/listen"})
 
 
@@ -46,13 +57,20 @@ class Server:
     """One entry of the configuration, behind `/mcp/<id>`."""
 
     def __init__(
-        self, server_id: str, upstream: Upstream, interactions: Interactions, tracer: Tracer, chain: list[Middleware]
+        self,
+        server_id: str,
+        upstream: Upstream,
+        interactions: Interactions,
+        tracer: Tracer,
+        chain: list[Middleware],
     ) -> None:
         self.id = server_id
         self.upstream = upstream
         self.interactions = interactions
         self.tracer = tracer
         self.exchanges: dict[Exchange, None] = {}
+        self._annotations: dict[str, dict[routing_headers.Path, str]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._handle: Handler = compose(chain, self._route)
 
     # Running an exchange
@@ -91,9 +109,8 @@ class Server:
                 self.interactions.forget(exchange)
 
     def _cancelled(self, exchange: Exchange) -> None:
-        if exchange.timed_out:
-            waited = asyncio.get_running_loop().time() - exchange.started
-            self._fail(exchange, UpstreamTimedOut(f"`{self.id}` did not answer within {waited:.0f} s"))
+        if exchange.failure is not None:
+            self._fail(exchange, exchange.failure)
         elif exchange.sink is not None:
             exchange.sink.drop()
 
@@ -127,6 +144,8 @@ class Server:
             sink.answer(jsonrpc.error(request_id, raw), _status(client, raw))
         else:
             raw = translate.result(exchange.method, answer.result, client.version)
+            if exchange.method == "tools/list" and client.era is Era.MODERN:
+                self._learn_annotations(raw)
             sink.answer(jsonrpc.result(request_id, raw))
 
     def sweep(self, now: float) -> None:
@@ -135,8 +154,8 @@ class Server:
             if exchange.sink is None:
                 continue  # it waits for its client, which has a limit of its own
             if now > exchange.deadline:
-                exchange.timed_out = True
-                exchange.cancel()
+                waited = now - exchange.started
+                exchange.fail(UpstreamTimedOut(f"`{self.id}` did not answer within {waited:.0f} s"))
             else:
                 exchange.sink.tick(now - exchange.started)
         self.upstream.stop_idle(now)
@@ -168,8 +187,26 @@ class Server:
         if method == "subscriptions/listen":
             return await self._listen(exchange)
         if method in INPUT_METHODS:
+            if method == "tools/call" and self._annotations:
+                self._check_param_headers(exchange)
             return await self._call_with_input(exchange)
         return await self.upstream.call(exchange)
+
+    def _learn_annotations(self, tools: bytes) -> None:
+        """A legacy server does not check `Mcp-Param-*` headers, so we do, for the tools that we have shown."""
+        if b'"x-mcp-header"' not in tools:
+            return
+        for tool in msgspec.json.decode(tools, type=_Tools).tools:
+            try:
+                self._annotations[tool.name] = routing_headers.annotated(tool.input_schema)
+            except routing_headers.InvalidHeaderAnnotation:
+                self._annotations.pop(tool.name, None)
+
+    def _check_param_headers(self, exchange: Exchange) -> None:
+        annotations = self._annotations.get(meta.text(exchange.read_params().name) or "")
+        if annotations and exchange.headers is not None:
+            arguments = jsonrpc.members(exchange.envelope.params).get("arguments", b"{}")
+            routing_headers.check_params(annotations, msgspec.json.decode(arguments), exchange.headers)
 
     async def _call_with_input(self, exchange: Exchange) -> Answer | None:
         """A request that its server may answer with questions first."""
@@ -223,11 +260,14 @@ class Server:
         """2025-11-25 asks for a URL to be visited with an error (-32042), 2026-07-28 with questions."""
         if answer.version == exchange.client.version:
             return None
-        error = cast("dict[str, Any]", msgspec.json.decode(answer.error))
-        if error.get("code") != URL_ELICITATION_REQUIRED:
+        try:
+            error = msgspec.json.decode(answer.error, type=_UrlElicitationRequired)
+        except msgspec.DecodeError:
+            return None
+        if error.code != URL_ELICITATION_REQUIRED:
             return None
         questions: dict[str, Any] = {}
-        for number, elicitation in enumerate((error.get("data") or {}).get("elicitations", []), 1):
+        for number, elicitation in enumerate(error.data.elicitations, 1):
             kept = {name: value for name, value in elicitation.items() if name != "elicitationId"}
             questions[f"url-{number}"] = {"method": "elicitation/create", "params": kept}
         if not questions or not exchange.client.can("elicitation/create", b'{"mode":"url","url":""}'):
@@ -250,7 +290,9 @@ class Server:
         if answer.error or answer.relay is not None:
             return answer
         spoken = msgspec.json.encode(profiles.MODERN_VERSIONS)
-        return Answer(version=answer.version, result=meta.with_member(answer.result, "supportedVersions", spoken))
+        return Answer(
+            version=answer.version, result=meta.with_member(answer.result, "supportedVersions", spoken)
+        )
 
     async def _listen(self, exchange: Exchange) -> Answer:
         """A stream of changes, open until the client closes it or the server is gone."""
@@ -310,7 +352,34 @@ class Server:
         """From now on this client hears of changes."""
         session = await self.upstream.session_for(client)
         if client not in session.subscribers and not client.closed:
+            client.on_detached = partial(self._reattach_soon, client)
             await session.subscribe(client)
+
+    def _reattach_soon(self, client: LegacyClient) -> None:
+        task = asyncio.get_running_loop().create_task(self._reattach(client))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reattach(self, client: LegacyClient) -> None:
+        """The session that told this client of changes was lost: find it another, as long as it listens."""
+        wait, longest = REATTACH_SECONDS
+        while True:
+            await asyncio.sleep(wait)
+            if client.closed or not (client.is_listening or client.wants.resource_subscriptions):
+                return
+            try:
+                await self.attach(client)
+            except RpcError:
+                wait = min(wait * 2, longest)
+            else:
+                return
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        for exchange in list(self.exchanges):
+            exchange.cancel()
+        await self.upstream.close()
 
     async def detach(self, client: LegacyClient) -> None:
         """The client is gone."""
@@ -318,6 +387,24 @@ class Server:
         if session is not None and session.owner is not client and client in session.subscribers:
             await session.unsubscribe(client)
         self.upstream.release(client)
+
+
+class _Tool(msgspec.Struct):
+    name: str
+    input_schema: Any = msgspec.field(default=None, name="inputSchema")
+
+
+class _Tools(msgspec.Struct):
+    tools: list[_Tool]
+
+
+class _UrlElicitations(msgspec.Struct):
+    elicitations: list[dict[str, Any]] = msgspec.field(default_factory=list[dict[str, Any]])
+
+
+class _UrlElicitationRequired(msgspec.Struct):
+    code: int = 0
+    data: _UrlElicitations = msgspec.field(default_factory=_UrlElicitations)
 
 
 def _status(client: Client, error: Raw | bytes) -> int:

@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable
 from typing import Final
 
-from mooring.errors import SessionGone
+from mooring.errors import MooringError, SessionGone
 from mooring.gateway.clients import LegacyClient
 from mooring.gateway.exchange import ANONYMOUS
 from mooring.gateway.sealing import Seal
@@ -16,7 +16,13 @@ PURPOSE: Final = "mooring:session"
 SESSION_ID_SECONDS: Final = 30 * 24 * 3600.0
 """How long another worker or replica could recognise an id as one of ours; the session itself ends much earlier."""
 STREAMS_SWEEP_SECONDS: Final = 10.0
+MAX_SESSIONS: Final = 50_000
+"""Sessions cost memory before their client has proved anything; a flood of them must stop somewhere."""
 KEEP_ALIVE_SECONDS: Final = 15.0
+
+
+class TooManySessions(MooringError):
+    """The gateway is full."""
 
 
 class SessionTable:
@@ -41,6 +47,8 @@ class SessionTable:
         channel: Callable[[bytes], None] | None = None,
     ) -> LegacyClient:
         """A new session, not yet initialized. Its id names server and principal to whoever holds the key."""
+        if len(self._sessions) >= MAX_SESSIONS:
+            raise TooManySessions("too many sessions are open; end some, or try again later")
         alias = secrets.token_hex(6)
         values = {"server": server.id, "principal": principal, "alias": alias}
         session_id = self._seal.wrap(PURPOSE, values, ttl_seconds=SESSION_ID_SECONDS).encode()

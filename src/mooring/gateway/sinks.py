@@ -32,7 +32,17 @@ class StreamOwner(Protocol):
 class PostSink:
     """The response to one POST. It stays undecided until there is something to say before the answer."""
 
-    __slots__ = ("_headers", "_log", "_opened_at", "_outlet", "_owner", "_peer", "_reply", "_streams", "_tracer")
+    __slots__ = (
+        "_headers",
+        "_log",
+        "_opened_at",
+        "_outlet",
+        "_owner",
+        "_peer",
+        "_reply",
+        "_streams",
+        "_tracer",
+    )
 
     def __init__(
         self,

@@ -13,7 +13,9 @@ PROMPTS_CHANGED: Final = "notifications/prompts/list_changed"
 RESOURCES_CHANGED: Final = "notifications/resources/list_changed"
 RESOURCE_UPDATED: Final = "notifications/resources/updated"
 TASK_CHANGED: Final = "notifications/tasks"
-CHANGES: Final = frozenset({TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED, RESOURCE_UPDATED, TASK_CHANGED})
+CHANGES: Final = frozenset(
+    {TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED, RESOURCE_UPDATED, TASK_CHANGED}
+)
 
 
 class Filter(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):

@@ -22,7 +22,9 @@ _SECRET_KEYS = re.compile(
     rb'(?:[^"\\]|\\.)*"\s*:\s*)("(?:[^"\\]|\\.)*"|\d+)',
     re.IGNORECASE,
 )
-_NOT_SECRET = re.compile(rb'^"(?:progressToken|nextPageToken|maxTokens|max_tokens|inputTokens|outputTokens)"', re.IGNORECASE)
+_NOT_SECRET = re.compile(
+    rb'^"(?:progressToken|nextPageToken|maxTokens|max_tokens|inputTokens|outputTokens)"', re.IGNORECASE
+)
 _BEARER = re.compile(rb"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{8,}")
 
 Record = dict[str, Any]
@@ -75,7 +77,9 @@ class Tracer:
         """Something that is not a message: a state change, noise, a stream that flows through."""
         self._publish(self._record(time.time(), leg, "in", peer, kind, data, note))
 
-    def _since(self, now: float, leg: str, direction: str, peer: str, identifier: str, kind: str) -> float | None:
+    def _since(
+        self, now: float, leg: str, direction: str, peer: str, identifier: str, kind: str
+    ) -> float | None:
         if kind == "request":
             if len(self._pending) < 10_000:
                 self._pending[leg + direction, peer, identifier] = now

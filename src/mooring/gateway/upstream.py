@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -37,13 +37,15 @@ class UpstreamPolicy:
     total_seconds: float = 3600.0
     idle_stop_seconds: float | None = 300.0
     session_retries: int = 1
-    breaker: BreakerPolicy = BreakerPolicy()
+    breaker: BreakerPolicy = field(default_factory=BreakerPolicy)
 
 
 class Upstream:
     """All our sessions with one server."""
 
-    def __init__(self, server_id: str, dialer: Dialer, pinned: Verdict, policy: UpstreamPolicy, tracer: Tracer) -> None:
+    def __init__(
+        self, server_id: str, dialer: Dialer, pinned: Verdict, policy: UpstreamPolicy, tracer: Tracer
+    ) -> None:
         self.server_id = server_id
         self.policy = policy
         self.health = Health(policy.breaker)
@@ -125,7 +127,7 @@ class Upstream:
         return possible != (Transport.STREAMABLE_HTTP,)
 
     @asynccontextmanager
-    async def _own_session(self, client: Client) -> AsyncIterator[UpstreamSession]:
+    async def _own_session(self, client: Client) -> AsyncGenerator[UpstreamSession]:
         """`share: call`: a session for this call only."""
         session = await self._open(_opening_for(client, f"call:{id(client)}", dedicated=False))
         try:
@@ -134,7 +136,7 @@ class Upstream:
             self._close_soon(session)
 
     @asynccontextmanager
-    async def _leased(self, client: Client) -> AsyncIterator[UpstreamSession]:
+    async def _leased(self, client: Client) -> AsyncGenerator[UpstreamSession]:
         """A session in which this is the only call, because its server may ask something of the caller."""
         key, opening = self._key_for(client)
         limit = LEASED_SESSIONS if self.policy.share == "client" else 1
@@ -307,4 +309,3 @@ def _fingerprint(capabilities: bytes) -> str:
     if capabilities == b"{}":
         return "{}"
     return msgspec.json.encode(msgspec.json.decode(capabilities), order="deterministic").decode()
-

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Raw
 
@@ -17,6 +18,10 @@ from mooring.gateway.tracing import Tracer
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.versions import Era
 from mooring.transports.wire import Answer, Wire
+
+
+log = logging.getLogger(__name__)
+NOISE_SHOWN: Final = 200
 
 
 class UpstreamSession(ABC):
@@ -75,11 +80,12 @@ class UpstreamSession(ABC):
         if self.subscribers.pop(subscriber, True) is None and self.lost is None:
             await self.adjust(subscriptions.union(s.wants for s in self.subscribers))
 
-    def spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Work of this session's own, which ends with it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def deliver_change(self, method: str, params: Raw | bytes) -> None:
         subscriptions.deliver(self.subscribers, method, params)
@@ -94,6 +100,7 @@ class UpstreamSession(ABC):
         self.tracer.message("server", direction, self.wire_label, data)
 
     def on_noise(self, data: bytes, why: str) -> None:
+        log.warning("%s: %s: %r", self.tracer.server_id, why, data[:NOISE_SHOWN])
         self.tracer.noted("server", self.wire_label, why, data[:4096], "noise")
 
     def on_lost(self, reason: str) -> None:

@@ -126,7 +126,9 @@ class _Watcher:
             self._missed += 1
             return
         if self._missed:
-            self._reply.write(msgspec.json.encode({**record, "kind": "state", "note": f"{self._missed} missed"}) + b"\n")
+            self._reply.write(
+                msgspec.json.encode({**record, "kind": "state", "note": f"{self._missed} missed"}) + b"\n"
+            )
             self._missed = 0
         self._reply.write(encode_record(record, with_bytes=self._with_bytes))
 

@@ -17,7 +17,7 @@ from mooring.gateway.clients import LegacyClient
 from mooring.gateway.dispatch import Dispatcher
 from mooring.gateway.exchange import ANONYMOUS
 from mooring.gateway.server import Server
-from mooring.gateway.sessions import SessionTable
+from mooring.gateway.sessions import SessionTable, TooManySessions
 from mooring.gateway.sinks import BatchSink, PostSink
 from mooring.gateway.streams import EventOutlet, parse_event_id
 from mooring.protocol import jsonrpc, meta, routing_headers
@@ -118,7 +118,11 @@ class McpEndpoint:
         if not envelope.id:
             refuse(reply, 400, "`initialize` is a request and needs an `id`", extra)
             return
-        client = self._sessions.create(self._server, _now())
+        try:
+            client = self._sessions.create(self._server, _now())
+        except TooManySessions as error:
+            refuse(reply, 503, str(error), extra, envelope.id)
+            return
         tracer = self._server.tracer
         if tracer.active:
             tracer.message("client", "in", client.alias, request.body, "new session")
@@ -231,7 +235,9 @@ class McpEndpoint:
         place = parse_event_id(last)
         log = client.known_stream(place[0]) if place is not None else None
         if place is None or log is None or not log.can_replay_after(place[1]):
-            refuse(reply, 400, "that event is not known (any more); open a stream without `Last-Event-ID`", extra)
+            refuse(
+                reply, 400, "that event is not known (any more); open a stream without `Last-Event-ID`", extra
+            )
             return
         log.attach(EventOutlet(reply, extra), place[1])
         if place[0] == 0:
@@ -253,7 +259,12 @@ class InitializeSink(PostSink):
     __slots__ = ("_client", "_dispatcher", "_sessions")
 
     def __init__(
-        self, reply: Reply, sessions: SessionTable, dispatcher: Dispatcher, client: LegacyClient, extra: Headers
+        self,
+        reply: Reply,
+        sessions: SessionTable,
+        dispatcher: Dispatcher,
+        client: LegacyClient,
+        extra: Headers,
     ) -> None:
         super().__init__(reply, client.tracer, client.alias, streams=False, headers=extra)
         self._sessions = sessions
@@ -268,7 +279,9 @@ class InitializeSink(PostSink):
         super().answer(message, status)
 
 
-def refuse(reply: Reply, status: int, message: str, extra: Headers = (), request_id: bytes | object = b"") -> None:
+def refuse(
+    reply: Reply, status: int, message: str, extra: Headers = (), request_id: bytes | object = b""
+) -> None:
     """An HTTP error with a JSON-RPC error in its body."""
     raw = InvalidRequest(message).encode()
     reply.send(status, JSON + extra, jsonrpc.error(bytes(request_id), raw))  # type: ignore[call-overload]

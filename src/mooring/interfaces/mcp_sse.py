@@ -9,7 +9,7 @@ from mooring.errors import RpcError, SessionGone
 from mooring.gateway.dispatch import Dispatcher
 from mooring.gateway.exchange import ANONYMOUS
 from mooring.gateway.server import Server
-from mooring.gateway.sessions import SessionTable
+from mooring.gateway.sessions import SessionTable, TooManySessions
 from mooring.gateway.sinks import BatchSink, ChannelSink
 from mooring.gateway.streams import KEEP_ALIVE_SECONDS, EventOutlet
 from mooring.interfaces.mcp_http import Headers, refuse, refuse_rpc
@@ -36,10 +36,17 @@ class SseEndpoint:
         if request.method != b"GET":
             reply.send(405, ((b"allow", b"GET, OPTIONS"), *extra), b"")
             return
+        try:
+            client = self._sessions.create(self._server, _now(), channel=lambda _: None)
+        except TooManySessions as error:
+            refuse(reply, 503, str(error), extra)
+            return
         outlet = EventOutlet(reply, extra)
-        client = self._sessions.create(
-            self._server, _now(), channel=lambda message: outlet.write(encode_event(message))
-        )
+
+        def send(message: bytes) -> None:
+            outlet.write(encode_event(message))
+
+        client.channel = send
         self._outlets.add(outlet)
 
         def closed() -> None:
@@ -55,13 +62,17 @@ class SseEndpoint:
         if request.method != b"POST":
             reply.send(405, ((b"allow", b"POST, OPTIONS"), *extra), b"")
             return
-        session_id = request.query[len(SESSION_PARAMETER) :] if request.query.startswith(SESSION_PARAMETER) else b""
+        session_id = (
+            request.query[len(SESSION_PARAMETER) :] if request.query.startswith(SESSION_PARAMETER) else b""
+        )
         try:
             client = self._sessions.find(session_id, self._server, ANONYMOUS, _now())
             jsonrpc.check_text(request.body)
             batch = jsonrpc.is_batch(request.body)
             if batch and client.version and not allows_batches(client.version):
-                refuse(reply, 400, f"revision {client.version} has no batches; send one message per POST", extra)
+                refuse(
+                    reply, 400, f"revision {client.version} has no batches; send one message per POST", extra
+                )
                 return
             parts = jsonrpc.split_batch(request.body) if batch else [request.body]
             messages = [(jsonrpc.decode(part), bytes(part)) for part in parts]

@@ -18,6 +18,7 @@ from mooring.protocol.lines import LineReader, Message, encode_line
 from mooring.protocol.versions import allows_batches
 from mooring.transports.http_upgrade import Upgraded
 
+BACKLOG_BYTES: Final = 64 * 1024 * 1024
 _MODERN_META: Final = meta.PROTOCOL_VERSION.encode()
 
 
@@ -25,7 +26,12 @@ class StdioConnection:
     """One such client. `initialize` makes it legacy; a request with modern metadata stands alone, at any time."""
 
     def __init__(
-        self, channel: Upgraded, server: Server, sessions: SessionTable, dispatcher: Dispatcher, max_bytes: int
+        self,
+        channel: Upgraded,
+        server: Server,
+        sessions: SessionTable,
+        dispatcher: Dispatcher,
+        max_bytes: int,
     ) -> None:
         self._channel = channel
         self._server = server
@@ -33,13 +39,27 @@ class StdioConnection:
         self._dispatcher = dispatcher
         self._lines = LineReader(max_bytes)
         self._running: dict[RequestId, Exchange] = {}
-        self._client: LegacyClient = sessions.create(server, asyncio.get_running_loop().time(), channel=self._send)
+        self._client: LegacyClient = sessions.create(
+            server, asyncio.get_running_loop().time(), channel=self._send
+        )
         self._sink = ChannelSink(self._send, server.tracer, self._client.alias)
+        self._behind = 0
         channel.on_data = self._on_data
+        channel.on_writable_changed = self._on_writable
         channel.on_closed = self._on_closed
 
     def _send(self, message: bytes) -> None:
+        """Write a line. A client that stops reading is let go before its backlog becomes our problem."""
+        if self._behind > BACKLOG_BYTES:
+            self._channel.close()
+            return
+        if not self._channel.writable:
+            self._behind += len(message)
         self._channel.write(encode_line(message))
+
+    def _on_writable(self, writable: bool) -> None:
+        if writable:
+            self._behind = 0
 
     def _on_data(self, data: bytes) -> None:
         for line in self._lines.feed(data):

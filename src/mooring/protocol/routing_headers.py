@@ -157,6 +157,36 @@ def param_headers(annotations: Mapping[Path, str], arguments: object) -> bytes:
     return block
 
 
+def check_params(annotations: Mapping[Path, str], arguments: object, block: bytes) -> None:
+    """Refuse a call whose `Mcp-Param-*` headers do not say what its arguments say."""
+    given: dict[bytes, bytes] = {}
+    for line in block.split(b"\r\n"):
+        name, _, value = line.partition(b": ")
+        given[name] = value
+    for path, name in annotations.items():
+        value = _value_at(arguments, path)
+        header = given.get(PARAM_PREFIX + name.lower().encode("ascii"))
+        if value is None and header is None:
+            continue
+        if header is None or value is None:
+            missing = "is missing" if header is None else "has no counterpart in the arguments"
+            raise HeaderMismatch(f"header mismatch: `Mcp-Param-{name}` {missing}")
+        if not _says(decode_value(header), value):
+            raise HeaderMismatch(f"header mismatch: `Mcp-Param-{name}` does not match the arguments")
+
+
+def _says(header: str, value: object) -> bool:
+    """Integers are compared as numbers: 42.0 and 42 are one."""
+    if header == _spelled(value):
+        return True
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return float(header) == value
+    except ValueError:
+        return False
+
+
 def _value_at(arguments: object, path: Path) -> object:
     value = arguments
     for key in path:

@@ -35,7 +35,7 @@ class Dialer(Protocol):
 class ProcessDialer:
     """Every dial starts a new process."""
 
-    transports = (Transport.STDIO,)
+    transports: tuple[Transport, ...] = (Transport.STDIO,)
 
     def __init__(
         self, command: Command, *, server_id: str, max_message_bytes: int, on_log: Callable[[bytes], None]
@@ -79,7 +79,8 @@ class HttpDialer:
         self._target = ((parts.path or "/") + (f"?{parts.query}" if parts.query else "")).encode()
         self._label = parts.netloc
         self._headers = b"".join(
-            b"%b: %b\r\n" % (name.lower().encode("ascii"), value.encode("latin-1")) for name, value in headers.items()
+            b"%b: %b\r\n" % (name.lower().encode("ascii"), value.encode("latin-1"))
+            for name, value in headers.items()
         )
 
     async def dial(self, transport: Transport, events: WireEvents) -> Wire:

@@ -97,7 +97,9 @@ class SseWire(DuplexWire):
         url = urlsplit(urljoin(self._url, reference.strip()))
         own = urlsplit(self._url)
         if (url.scheme, url.netloc) != (own.scheme, own.netloc):
-            self._endpoint.set_exception(UpstreamUnavailable("the server named an endpoint on another origin"))
+            self._endpoint.set_exception(
+                UpstreamUnavailable("the server named an endpoint on another origin")
+            )
             return
         self._endpoint.set_result(((url.path or "/") + (f"?{url.query}" if url.query else "")).encode())
 

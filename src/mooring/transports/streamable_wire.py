@@ -89,7 +89,9 @@ class StreamableWire:
             leg.body = jsonrpc.request(leg.id, leg.method, leg.params)
         if self._events.tracing:
             self._events.on_traffic("out", leg.body)
-        response = await self._exchange(b"POST", self._post_headers + (leg.headers or self._legacy_headers), leg.body)
+        response = await self._exchange(
+            b"POST", self._post_headers + (leg.headers or self._legacy_headers), leg.body
+        )
         if leg.method == "initialize":
             self.offered_session = response.header(b"mcp-session-id")
         polls_in_vain = 0
@@ -324,7 +326,9 @@ class _AnswerStream:
 
     def _on_end(self, error: Exception | None) -> None:
         if self._relay is not None:
-            self._relay.finish(error or UpstreamFailed("the server closed its stream in the middle of an answer"))
+            self._relay.finish(
+                error or UpstreamFailed("the server closed its stream in the middle of an answer")
+            )
         elif not self.answered.done():
             resumable = self._reader.last_id is not None
             if error is not None and not resumable:
