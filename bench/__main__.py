@@ -56,6 +56,9 @@ def _measure(suites: list[Suite], scale: Scale) -> tuple[Record, dict[str, objec
     with Stage() as stage:
         run = Run(stage, scale, record, _say)
         for suite in suites:
+            if time.monotonic() - _BEGAN > scale.total_seconds:
+                record.failures.append(f"{suite.name}: left out, the time of a {scale.name} run was used up")
+                continue
             suite.run(run)
     about["seconds"] = round(time.monotonic() - _BEGAN)
     return record, about

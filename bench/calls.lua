@@ -1,14 +1,26 @@
 -- wrk script: cycles through requests that were built beforehand (BENCH_REQUESTS: each one preceded by
--- a line with its length), so that nothing is formatted while the clock runs. BENCH_PACE_MS, when given,
--- is the mean pause of a connection before each request: load below saturation.
-local requests, position = {}, 0
+-- a line with its length), so that nothing is formatted while the clock runs. Every thread takes its share
+-- of them: with one connection per thread, a connection always speaks for the same session, as a client's
+-- does. BENCH_PACE_MS, when given, is the mean pause of a connection before each request.
+local requests, position, threads = {}, 0, 0
+
+function setup(thread)
+  thread:set("thread_number", threads)
+  threads = threads + 1
+end
 
 function init()
-  local file = assert(io.open(os.getenv("BENCH_REQUESTS"), "rb"))
+  local count = tonumber(os.getenv("BENCH_THREADS"))
+  local file, index = assert(io.open(os.getenv("BENCH_REQUESTS"), "rb")), 0
   for length in file:lines() do
-    requests[#requests + 1] = file:read(tonumber(length))
+    local request = file:read(tonumber(length))
+    if index % count == thread_number then
+      requests[#requests + 1] = request
+    end
+    index = index + 1
   end
   file:close()
+  math.randomseed(thread_number + 1) -- else all threads would pause alike
 end
 
 function request()

@@ -34,7 +34,10 @@ _THEIR_FAULTS = (
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How long and how often; `suite_seconds` ends a suite early rather than letting a run grow.
+    """How long and how often.
+
+    `suite_seconds` ends a suite's rounds early and `total_seconds` leaves out whole suites rather than
+    letting a run grow.
 
     Slow peers lie so far off that their ratio needs fewer rounds than the others: `slow_rounds`.
     """
@@ -43,6 +46,7 @@ class Scale:
     rounds: int
     slow_rounds: int
     suite_seconds: float
+    total_seconds: float
     burst_seconds: int
     latency_calls: int
     slow_calls: int
@@ -60,6 +64,7 @@ QUICK = Scale(
     rounds=3,
     slow_rounds=1,
     suite_seconds=10.0,
+    total_seconds=105.0,
     burst_seconds=1,
     latency_calls=200,
     slow_calls=32,
@@ -69,13 +74,14 @@ QUICK = Scale(
     memory_rounds=1,
     open_sessions=(1_000, 10_000),
     open_streams=5_000,
-    growth=(10, 100, 1_000),
+    growth=(10, 1_000),
 )
 FULL = Scale(
     name="full",
     rounds=7,
     slow_rounds=7,
     suite_seconds=115.0,
+    total_seconds=1_100.0,
     burst_seconds=2,
     latency_calls=500,
     slow_calls=64,

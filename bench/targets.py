@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import tempfile
 import time
@@ -85,9 +86,14 @@ class Stage:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in reversed(self._started):
-            process.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        # A second Ctrl-C must not leave half of them running.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            for process in reversed(self._started):
+                process.stop()
+            shutil.rmtree(self.folder, ignore_errors=True)
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def upstream(self) -> Target:
         """The compiled upstream, beside the load generator on its CPU."""

@@ -45,27 +45,18 @@ def stdio(run: Run) -> None:
 
 
 def _measure_stdio(run: Run, name: str, target: Target, sessions: list[Session], number: int) -> None:
+    add = partial(run.record.add, "stdio", name, number)
     burst, cost = run.burst(target, sessions)
-    alone = load.one_by_one(target.endpoint, 100, 1.0)
+    add(cpu_us=cost / burst.calls * 1e6, per_second=burst.per_second)
+    add(c1_p50_us=load.one_by_one(target.endpoint, 100, 1.0).p50_us)
     before = target.process.cpu_seconds()
     opened, more = load.set_up_sessions(target.endpoint, 40, 2.0)
-    setup = target.process.cpu_seconds() - before
+    add(setup_cpu_us=(target.process.cpu_seconds() - before) / opened.calls * 1e6)
     load.end_sessions(more)
-    large, large_cost = run.charged(
-        target, partial(load.large_results, target.endpoint, 10 * MEGABYTE, _SLOW_COUNT, 3.0)
-    )
-    _, delivered = load.progress_calls(target.endpoint, PROGRESS_EVENTS, _SLOW_COUNT, 3.0)
-    run.record.add(
-        "stdio",
-        name,
-        number,
-        cpu_us=cost / burst.calls * 1e6,
-        per_second=burst.per_second,
-        c1_p50_us=alone.p50_us,
-        setup_cpu_us=setup / opened.calls * 1e6,
-        cpu_ms_10mb=large_cost / large.calls * 1e3,
-        delivered=delivered,
-    )
+    add(delivered=load.progress_calls(target.endpoint, PROGRESS_EVENTS, _SLOW_COUNT, 3.0)[1])
+    large = partial(load.large_results, target.endpoint, 10 * MEGABYTE, _SLOW_COUNT, 3.0)
+    burst, cost = run.charged(target, large)
+    add(cpu_ms_10mb=cost / burst.calls * 1e3)
 
 
 def bridges(run: Run) -> None:
@@ -98,7 +89,7 @@ def bridges(run: Run) -> None:
             p50_us=burst.p50_us,
         )
 
-    run.rounds("bridges", _BRIDGE_TARGETS, visit)
+    run.rounds("bridges", _BRIDGE_TARGETS, visit, rounds=max(2, run.scale.rounds - 2))
     for name, target in started.items():
         if name != "nginx":
             run.stage.end(target)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 
 from bench import load, wire
+from bench.figures import rotated
 from bench.run import Run
 from bench.suites.suite import Figure, Suite
 from bench.targets import SERVER, Target
 from bench.wire import Endpoint, Session, WireError
 
 _SLOW_SESSIONS = 100
+_CROWDS = ("empty", "full", "streaming")
+_TURNS = 3
+_IDLE_SECONDS = 2.0
 _KIND_NAMES = ("servers", "tools", "sessions")
 
 
@@ -46,22 +51,32 @@ def memory(run: Run) -> None:
 
 
 def _crowded(run: Run, number: int) -> None:
-    empty, full, streaming = (run.stage.mooring([run.stage.remote(SERVER)]) for _ in range(3))
+    started = {name: run.stage.mooring([run.stage.remote(SERVER)]) for name in _CROWDS}
     held = load.Held()
     try:
-        workers = {
-            name: _warm(run, target)
-            for name, target in (("empty", empty), ("full", full), ("streaming", streaming))
-        }
-        _fill_sessions(run, full, held, number)
-        _fill_streams(run, streaming, held, number)
-        for name, target in (("empty", empty), ("full", full), ("streaming", streaming)):
-            burst, cost = run.calls(target, workers[name])
-            run.record.add("memory", name, number, cpu_us=cost / burst.calls * 1e6)
+        workers = {name: _warm(run, target) for name, target in started.items()}
+        _fill_sessions(run, started["full"], held, number)
+        _fill_streams(run, started["streaming"], held, number)
+        _measure_idle(run, started, number)
+        for turn in range(_TURNS):
+            for name in rotated(_CROWDS, turn):
+                burst, cost = run.calls(started[name], workers[name])
+                run.record.add("memory", name, number * _TURNS + turn, cpu_us=cost / burst.calls * 1e6)
     finally:
         held.close_streams()
-        for target in (empty, full, streaming):
+        for target in started.values():
             run.stage.end(target)
+
+
+def _measure_idle(run: Run, started: dict[str, Target], number: int) -> None:
+    """What the gateway does for its clients while none of them asks for anything."""
+    before = {name: target.process.cpu_seconds() for name, target in started.items()}
+    began = time.perf_counter()
+    time.sleep(_IDLE_SECONDS)
+    spent = time.perf_counter() - began
+    for name, target in started.items():
+        cost = target.process.cpu_seconds() - before[name]
+        run.record.add("memory", name, number, idle_cpu_ms=cost * 1e3 / spent)
 
 
 def _warm(run: Run, target: Target) -> list[Session]:
@@ -213,6 +228,7 @@ SUITES = (
                 "kb_per_session_streams", "per session with a GET stream, 5,000 open", "kB", compared=False
             ),
             Figure("cpu_us", "CPU per call meanwhile", "µs"),
+            Figure("idle_cpu_ms", "CPU per second while nobody calls", "ms", compared=False),
         ),
         memory,
     ),
