@@ -52,6 +52,7 @@ fix: .venv/dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/python -m mooring.config.reference docs/reference/configuration.md
+	$(BIN)/python -m mooring.interfaces.cli.reference docs/reference/commands.md
 
 conformance: .venv/dev
 	$(BIN)/python -m tests.conformance.run --write-docs

@@ -59,7 +59,7 @@ def _add_serve(commands: Any) -> None:
         "--config",
         metavar="FILE",
         default="mooring.yaml",
-        help="mooring.yaml, or a client's file with `mcpServers` (default: ./mooring.yaml)",
+        help="what to serve: a mooring.yaml or a client's file with `mcpServers` (default: ./mooring.yaml)",
     )
     serve.add_argument("--listen", metavar="HOST:PORT", help="listen here instead of where the file says")
     serve.add_argument(
