@@ -23,8 +23,8 @@ _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
 
 
-class StartFailed(Exception):
-    """A process did not become ready; the message carries what it said."""
+class ProcessFailed(Exception):
+    """A process did not become ready, or did not stay; the message says which."""
 
 
 def fixture_command(transport: str, era: str, *, tasks: bool) -> list[str]:
@@ -70,20 +70,24 @@ def _running(command: list[str], **streams: Any) -> Iterator[subprocess.Popen[st
     process = subprocess.Popen(command, cwd=ROOT, start_new_session=True, text=True, **streams)
     try:
         yield process
+        ended_by_itself = _has_ended(process)
     finally:
         _stop(process)
+    if ended_by_itself:
+        raise ProcessFailed(f"`{' '.join(command)}` ended by itself with exit code {process.returncode}")
+
+
+def _has_ended(process: subprocess.Popen[str]) -> bool:
+    # Without reaping it: until then nobody else gets its number, and its group can be signalled safely.
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, number)
-        except ProcessLookupError:
-            break
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            continue
+    os.killpg(process.pid, signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_SECONDS
+    while not _has_ended(process) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
     process.wait(_STOP_SECONDS)
     if process.stdout is not None:
         process.stdout.close()
@@ -94,19 +98,19 @@ def _first_line(stream: IO[str], command: list[str], log: Path) -> str:
         selector.register(stream, selectors.EVENT_READ)
         if selector.select(_START_SECONDS) and (line := stream.readline().strip()):
             return line
-    raise StartFailed(f"`{' '.join(command)}` did not start:\n{_tail(log)}")
+    raise ProcessFailed(f"`{' '.join(command)}` did not start:\n{_tail(log)}")
 
 
 def _wait_until_listening(port: int, process: subprocess.Popen[str], log: Path) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
+    while time.monotonic() < deadline and not _has_ended(process):
         try:
             socket.create_connection(("127.0.0.1", port), timeout=1).close()
         except OSError:
             time.sleep(0.05)
         else:
             return
-    raise StartFailed(f"the gateway did not start:\n{_tail(log)}")
+    raise ProcessFailed(f"the gateway did not start:\n{_tail(log)}")
 
 
 def _tail(log: Path) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.conformance.configurations import CONFIGURATIONS, Configuration, Reference
 from tests.conformance.coverage import Run
-from tests.conformance.processes import StartFailed, gateway_program
+from tests.conformance.processes import ProcessFailed, gateway_program
 from tests.conformance.report import (
     Impossible,
     Outcome,
@@ -118,7 +118,7 @@ def _compare_one(
     try:
         through = run_through_gateway(configuration, folder / configuration.name)
         outcome = compare(configuration, direct, through, impossible)
-    except (StartFailed, subprocess.TimeoutExpired) as problem:
+    except (ProcessFailed, subprocess.TimeoutExpired) as problem:
         required = compare(configuration, direct, {}, []).required
         outcome = Outcome(configuration, required, {}, {}, broken=str(problem))
     seconds = time.monotonic() - started
