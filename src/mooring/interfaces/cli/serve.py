@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
             raise
         listen = loaded.config.listen
-        reason = (error.strerror or str(error)).lower()
+        reason = os.strerror(error.errno).lower()
         raise Failed(
             f"cannot listen on `{listen}`: {reason}; choose another address with --listen"
         ) from error
