@@ -157,7 +157,10 @@ class LegacyClient:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._asks[number] = future
         request = jsonrpc.request(b"%d" % number, method, params)
+        on_input = exchange.on_input if exchange is not None else None
         try:
+            if on_input is not None:
+                on_input(True)
             self._tell(exchange, request)
             return await future
         except asyncio.CancelledError:
@@ -166,6 +169,8 @@ class LegacyClient:
             raise
         finally:
             del self._asks[number]
+            if on_input is not None:
+                on_input(False)
 
     def answered(self, envelope: jsonrpc.Envelope) -> bool:
         """The client's answer to such a request; False if nobody asked."""

@@ -69,6 +69,7 @@ class Exchange:
         "flow",
         "headers",
         "meta",
+        "on_input",
         "params",
         "parked",
         "patience",
@@ -103,6 +104,7 @@ class Exchange:
         self.flow: Flow | None = None
         self.task: asyncio.Task[None] | None = None
         self.parked: Parked | None = None
+        self.on_input: Callable[[bool], None] | None = None
         self.started = 0.0
         self.patience = 0.0
         self.deadline = 0.0

@@ -35,7 +35,7 @@ class Health:
         "_last_success",
         "_opened_at",
         "_policy",
-        "_probing",
+        "_probing_since",
         "calls",
         "errors",
     )
@@ -44,7 +44,7 @@ class Health:
         self._policy = policy
         self._failures = 0
         self._opened_at: float | None = None
-        self._probing = False
+        self._probing_since: float | None = None
         self._last_success: float | None = None
         self._last_failure: tuple[float, str] | None = None
         self.calls = 0
@@ -56,16 +56,16 @@ class Health:
         if self._failures:
             self._failures = 0
             self._opened_at = None
-            self._probing = False
+            self._probing_since = None
 
     def failed(self, now: float, reason: str) -> None:
         self.calls += 1
         self.errors += 1
         self._failures += 1
         self._last_failure = (now, reason)
-        if self._failures >= self._policy.failures or self._probing:
+        if self._failures >= self._policy.failures or self._probing_since is not None:
             self._opened_at = now
-            self._probing = False
+            self._probing_since = None
 
     def blocked_for(self, now: float) -> float:
         """Seconds until a call may be tried again; 0 lets this one through (as the probe, when half open)."""
@@ -74,9 +74,11 @@ class Health:
         left = self._opened_at + self._policy.open_seconds - now
         if left > 0:
             return left
-        if self._probing:
-            return self._policy.open_seconds
-        self._probing = True
+        if self._probing_since is not None:
+            waited = now - self._probing_since
+            if waited < self._policy.open_seconds:  # a probe that was given up must not block for ever
+                return self._policy.open_seconds - waited
+        self._probing_since = now
         return 0.0
 
     def state(self, now: float) -> State:

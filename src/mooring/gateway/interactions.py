@@ -35,13 +35,14 @@ _NOT_PART_OF_THE_CALL: Final = ("inputResponses", "requestState", "_meta")
 class SuspendedCall:
     """One call that waits, with what its server has asked so far."""
 
-    __slots__ = ("expires", "id", "kept", "nonce", "questions")
+    __slots__ = ("expires", "id", "kept", "names", "nonce", "questions")
 
     def __init__(self) -> None:
         self.id = secrets.token_hex(16)
         self.nonce = ""
         self.expires = 0.0
         self.questions: dict[str, tuple[str, bytes | Raw, asyncio.Future[Answer]]] = {}
+        self.names: set[str] = set()
         self.kept: list[bytes] = []
 
     def keep(self, message: bytes) -> None:
@@ -68,17 +69,22 @@ class Interactions:
         if not isinstance(parked, SuspendedCall):
             parked = exchange.parked = SuspendedCall()
         future: asyncio.Future[Answer] = loop.create_future()
-        name = _name_question(method, params, parked.questions)
+        name = _name_question(method, params, parked.names)
         given = self._volunteered(exchange, name)
         if given is not None:
             return Answer(version=exchange.client.version, result=given)
         parked.questions[name] = (method, params, future)
-        if exchange.sink is not None:
+        parked.names.add(name)
+        if exchange.on_input is not None:
+            exchange.on_input(True)
+        elif exchange.sink is not None:
             loop.call_later(TOGETHER_SECONDS, self._suspend, exchange)
         try:
             return await future
         finally:
             parked.questions.pop(name, None)
+            if exchange.on_input is not None and not parked.questions:
+                exchange.on_input(False)
 
     @staticmethod
     def _volunteered(exchange: Exchange, name: str) -> bytes | None:
@@ -94,6 +100,8 @@ class Interactions:
         sink = exchange.sink
         if sink is None or not isinstance(parked, SuspendedCall) or not parked.questions:
             return
+        if exchange.on_input is not None:
+            return  # it has become a task meanwhile, whose client asks for the questions
         parked.nonce = secrets.token_hex(8)
         parked.expires = asyncio.get_running_loop().time() + self._ttl
         self._suspended[parked.id] = exchange
@@ -142,12 +150,13 @@ class Interactions:
         for message in parked.kept:
             exchange.emit(message)
         parked.kept.clear()
-        self._give_answers(parked, retry)
+        self.give_answers(parked, retry)
         if parked.questions:
             asyncio.get_running_loop().call_later(TOGETHER_SECONDS, self._suspend, exchange)
         return exchange
 
-    def _give_answers(self, parked: SuspendedCall, retry: Exchange) -> None:
+    def give_answers(self, parked: SuspendedCall, retry: Exchange) -> None:
+        """Hand the answers that a request brings to whoever asked; unknown ones are ignored."""
         responses = jsonrpc.members(retry.read_params().input_responses)
         for name, (_, _, future) in list(parked.questions.items()):
             raw = responses.get(name)
@@ -239,7 +248,7 @@ class _Elicitation(msgspec.Struct):
     requested_schema: _Form = msgspec.field(default_factory=_Form, name="requestedSchema")
 
 
-def _name_question(method: str, params: bytes | Raw, taken: dict[str, Any]) -> str:
+def _name_question(method: str, params: bytes | Raw, taken: set[str]) -> str:
     """Legacy requests have no name. A form with a single field is named for it; everything else for its kind."""
     name = {
         "elicitation/create": "elicitation",

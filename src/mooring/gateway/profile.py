@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from mooring.protocol import jsonrpc, meta
-from mooring.protocol.versions import MODERN_VERSIONS, Era
+from mooring.protocol.versions import MODERN_VERSIONS, V2025_11_25, Era
 
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 
@@ -61,10 +61,8 @@ def from_discover(result: bytes | Raw, version: str) -> Profile:
 def initialize_result(profile: Profile, version: str, server_id: str) -> bytes:
     """Our answer to a legacy client: what the server can do, in the revision that we agreed on with the client."""
     capabilities = jsonrpc.members(profile.capabilities)
-    if profile.era is Era.MODERN:
-        extensions = jsonrpc.members(capabilities.get("extensions", b""))
-        if TASKS_EXTENSION in extensions:
-            capabilities["tasks"] = Raw(b'{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}')
+    if profile.era is Era.MODERN and version >= V2025_11_25:
+        capabilities["tasks"] = Raw(b'{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}')
     parts: dict[str, bytes | Raw] = {
         "protocolVersion": msgspec.json.encode(version),
         "capabilities": jsonrpc.assemble(capabilities),
@@ -78,7 +76,9 @@ def initialize_result(profile: Profile, version: str, server_id: str) -> bytes:
 def discover_result(profile: Profile, server_id: str) -> bytes:
     """Our answer to a modern client."""
     capabilities = jsonrpc.members(profile.capabilities)
-    if profile.era is Era.LEGACY and capabilities.pop("tasks", None) is not None:
+    if profile.era is Era.LEGACY:
+        # Long calls of clients that know the extension become tasks, whatever the server itself has.
+        capabilities.pop("tasks", None)
         extensions = jsonrpc.members(capabilities.get("extensions", b""))
         extensions.setdefault(TASKS_EXTENSION, Raw(b"{}"))
         capabilities["extensions"] = Raw(jsonrpc.assemble(extensions))

@@ -21,6 +21,7 @@ from mooring.errors import (
     http_status_of,
 )
 from mooring.gateway import profile as profiles
+from mooring.gateway import tasks
 from mooring.gateway.clients import LEVELS, LegacyClient
 from mooring.gateway.exchange import Client, Exchange, Handler, Middleware, compose
 from mooring.gateway.interactions import EXPIRED_TEXT, Interactions
@@ -28,10 +29,11 @@ from mooring.gateway.legacy_session import LegacySession
 from mooring.gateway.listening import ListenStream
 from mooring.gateway.modern_session import INPUT_METHODS, InputRequired, input_required
 from mooring.gateway.subscriptions import Filter
+from mooring.gateway.tasks import TaskTable
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream import Upstream
 from mooring.protocol import jsonrpc, meta, routing_headers, translate
-from mooring.protocol.versions import Era
+from mooring.protocol.versions import V2025_11_25, Era
 from mooring.transports.wire import Answer
 
 log = logging.getLogger(__name__)
@@ -48,6 +50,7 @@ GONE_IN_MODERN: Final = frozenset(
     }
 )
 """Requests that 2026-07-28 no longer has."""
+MODERN_TASK_METHODS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 REATTACH_SECONDS: Final = (0.5, 30.0)
 """First and longest wait before a lost subscription is tried again."""
 NOT_IN_LEGACY: Final = frozenset({"server/discover", "subscriptions/listen"})
@@ -69,6 +72,7 @@ class Server:
         self.interactions = interactions
         self.tracer = tracer
         self.exchanges: dict[Exchange, None] = {}
+        self.tasks = TaskTable(interactions)
         self._annotations: dict[str, dict[routing_headers.Path, str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._handle: Handler = compose(chain, self._route)
@@ -156,8 +160,11 @@ class Server:
             if now > exchange.deadline:
                 waited = now - exchange.started
                 exchange.fail(UpstreamTimedOut(f"`{self.id}` did not answer within {waited:.0f} s"))
+            elif self._should_be_task(exchange, now):
+                self._make_task(exchange)
             else:
                 exchange.sink.tick(now - exchange.started)
+        self.tasks.sweep(now)
         self.upstream.stop_idle(now)
 
     # Routing
@@ -173,6 +180,10 @@ class Server:
                 return await self._set_level(exchange)
             case "resources/subscribe" | "resources/unsubscribe":
                 return await self._change_subscription(exchange)
+            case "tools/call" if client.version >= V2025_11_25:
+                return await self._call_or_task(exchange)
+            case "tasks/get" | "tasks/result" | "tasks/list" | "tasks/cancel":
+                return await self._legacy_task(exchange)
             case method if method in NOT_IN_LEGACY:
                 raise MethodNotFound(f"`{method}` does not exist in revision {client.version}")
             case _:
@@ -186,6 +197,8 @@ class Server:
             return await self._discover(exchange)
         if method == "subscriptions/listen":
             return await self._listen(exchange)
+        if method in MODERN_TASK_METHODS and _is_ours(exchange):
+            return self.tasks.answer_modern(exchange)
         if method in INPUT_METHODS:
             if method == "tools/call" and self._annotations:
                 self._check_param_headers(exchange)
@@ -207,6 +220,52 @@ class Server:
         if annotations and exchange.headers is not None:
             arguments = jsonrpc.members(exchange.envelope.params).get("arguments", b"{}")
             routing_headers.check_params(annotations, msgspec.json.decode(arguments), exchange.headers)
+
+    # Tasks
+
+    async def _call_or_task(self, exchange: Exchange) -> Answer:
+        """A 2025-11-25 client may want a task; where the server has none of that kind, we keep it."""
+        wish = tasks.wish_of(exchange.envelope.params)
+        if wish is None or await self._has_tasks(exchange.client):
+            return await self.upstream.call(exchange)
+        params, ttl = wish
+        envelope = jsonrpc.Envelope("2.0", exchange.envelope.id, exchange.method, Raw(params))
+        body = jsonrpc.request(envelope.id, exchange.method, params)
+        inner = Exchange(self, exchange.client, envelope, body, None)
+        record = self.tasks.create(inner, ttl)
+        self.start(inner)
+        return Answer(version=exchange.client.version, result=tasks.created_legacy(record))
+
+    async def _legacy_task(self, exchange: Exchange) -> Answer:
+        if not _is_ours(exchange) and await self._has_tasks(exchange.client):
+            return await self.upstream.call(exchange)
+        exchange.deadline = exchange.final_deadline
+        return await self.tasks.answer_legacy(exchange)
+
+    async def _has_tasks(self, client: Client) -> bool:
+        """Whether the server itself has the tasks of 2025-11-25."""
+        found = await self.upstream.learn(client)
+        return found.era is Era.LEGACY and found.capability("tasks") is not None
+
+    def _make_task(self, exchange: Exchange) -> None:
+        """A long call of a modern client that knows tasks: let it come back for the answer."""
+        sink = exchange.sink
+        record = self.tasks.create(exchange)
+        exchange.deadline = exchange.final_deadline
+        exchange.client.running.pop(jsonrpc.id_key(exchange.envelope.id), None)
+        if sink is not None:
+            sink.answer(jsonrpc.result(exchange.envelope.id, tasks.created_modern(record)))
+
+    def _should_be_task(self, exchange: Exchange, now: float) -> bool:
+        return (
+            now - exchange.started > tasks.AFTER_SECONDS
+            and exchange.method == "tools/call"
+            and exchange.on_input is None
+            and exchange.client.era is Era.MODERN
+            and self.upstream.profile is not None
+            and self.upstream.profile.era is Era.LEGACY
+            and tasks.declares_extension(exchange.client.capabilities)
+        )
 
     async def _call_with_input(self, exchange: Exchange) -> Answer | None:
         """A request that its server may answer with questions first."""
@@ -387,6 +446,12 @@ class Server:
         if session is not None and session.owner is not client and client in session.subscribers:
             await session.unsubscribe(client)
         self.upstream.release(client)
+
+
+def _is_ours(exchange: Exchange) -> bool:
+    """Whether a request is about a task that the gateway keeps."""
+    task_id = meta.text(exchange.read_params().task_id)
+    return task_id is not None and task_id.startswith(tasks.PREFIX)
 
 
 class _Tool(msgspec.Struct):

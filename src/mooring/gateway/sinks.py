@@ -17,6 +17,8 @@ from mooring.transports.wire import Relay
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 LEGACY_STREAM_AFTER_SECONDS: Final = 0.5
 """A call that takes longer gets an event stream, which a legacy client can lose and pick up again."""
+RETRY_MILLISECONDS: Final = 1000
+"""When a client that lost its stream should come back for the rest of it."""
 MODERN_STREAM_AFTER_SECONDS: Final = 10.0
 """A modern one gets it only to keep the connection alive; until then an error can still have its HTTP status."""
 
@@ -144,7 +146,7 @@ class PostSink:
             self._log = self._owner.new_stream()
             self._log.live = self._outlet
             if self._owner.primes:
-                self._log.send(b"")
+                self._log.send(b"", retry=RETRY_MILLISECONDS)
         return True
 
     def _write(self, message: bytes) -> None:

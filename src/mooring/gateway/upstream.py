@@ -71,14 +71,16 @@ class Upstream:
     async def call(self, exchange: Exchange) -> Answer:
         """Hand a request to the right session. It is tried again only if it provably never started."""
         loop = asyncio.get_running_loop()
+        client = exchange.client
         retries = self.policy.session_retries
         while True:
-            self.refuse_if_down(loop.time())
+            self.refuse_if_down(exchange.started)
             try:
-                if self._is_special(exchange.client):
+                if self._is_special(client):
                     answer = await self._call_specially(exchange)
                 else:
-                    answer = await self._call(exchange, await self.session_for(exchange.client), loop.time())
+                    session = await self.session_for(client)
+                    answer = await self._call(exchange, session, exchange.started)
             except UpstreamFailed as error:
                 self.health.failed(loop.time(), str(error))
                 if retries <= 0 or error.started:
@@ -168,6 +170,9 @@ class Upstream:
 
     async def session_for(self, client: Client) -> UpstreamSession:
         """The session that serves this client, opened if need be."""
+        session = self._sessions.get(client.key)
+        if session is not None and session.owner is client and session.lost is None:
+            return session  # its own: the common case, without another look
         key, opening = self._key_for(client)
         session = self._sessions.get(key)
         if session is not None and session.lost is None:

@@ -20,6 +20,7 @@ MAX_ID_BYTES: Final = 512
 
 EMPTY: Final = Raw()
 _BRACE: Final = ord("{")
+_QUOTE: Final = ord('"')
 _NULL: Final = Raw(b"null")
 _COMPACT_REQUEST: Final = len(b'{"jsonrpc":"2.0","id":,"method":""}')
 _COMPACT_NOTIFICATION: Final = len(b'{"jsonrpc":"2.0","method":""}')
@@ -108,8 +109,11 @@ def is_request_id(raw: bytes) -> bool:
 
 
 def id_key(raw: bytes | Raw) -> RequestId:
-    """An id as a value, so that two spellings of one string are one id, and 1 and "1" are two."""
-    return msgspec.json.decode(raw, type=RequestId)
+    """A checked id as a value, so that two spellings of one string are one id, and 1 and "1" are two."""
+    text = bytes(raw)
+    if text[0] != _QUOTE:
+        return int(text)
+    return msgspec.json.decode(text, type=str)
 
 
 def check_text(data: bytes) -> None:

@@ -20,7 +20,7 @@ from mooring.errors import (
     UNSUPPORTED_VERSION,
 )
 from mooring.protocol import jsonrpc
-from mooring.protocol.versions import V2025_03_26, V2025_06_18, V2026_07_28
+from mooring.protocol.versions import V2025_03_26, V2025_06_18, V2025_11_25, V2026_07_28
 
 CACHEABLE: Final = frozenset(
     {
@@ -104,8 +104,8 @@ def _to_legacy(method: str, raw: bytes | Raw, target: str) -> bytes:
     members = jsonrpc.members(raw)
     for name in _MODERN_ONLY:
         members.pop(name, None)
-    if method == "tools/list" and "tools" in members and b'"outputSchema"' in bytes(members["tools"]):
-        members["tools"] = Raw(_with_object_outputs_only(members["tools"]))
+    if method == "tools/list" and "tools" in members:
+        members["tools"] = Raw(_legacy_tools(members["tools"], target))
     if "content" in members:
         _older_content(members, target)
     elif "messages" in members:
@@ -113,8 +113,12 @@ def _to_legacy(method: str, raw: bytes | Raw, target: str) -> bytes:
     return jsonrpc.assemble(members)
 
 
-def _with_object_outputs_only(tools: Raw) -> bytes:
-    """Before 2026-07-28 an output schema describes an object; any other one would be refused with its tool."""
+def _legacy_tools(tools: Raw, target: str) -> bytes:
+    """Before 2026-07-28 an output schema describes an object; any other one would be refused with its tool.
+
+    2025-11-25 clients may run a tool as a task only if its definition says so; towards servers of another era the
+    gateway keeps those tasks.
+    """
     if not bytes(tools).startswith(b"["):
         return bytes(tools)
     kept = [jsonrpc.members(tool) for tool in msgspec.json.decode(tools, type=list[Raw])]
@@ -123,6 +127,8 @@ def _with_object_outputs_only(tools: Raw) -> bytes:
             schema = msgspec.json.decode(tool["outputSchema"])
             if not isinstance(schema, dict) or cast("Json", schema).get("type") != "object":
                 del tool["outputSchema"]
+        if target >= V2025_11_25:
+            tool.setdefault("execution", Raw(b'{"taskSupport":"optional"}'))
     return msgspec.json.encode(kept)
 
 

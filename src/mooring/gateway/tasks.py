@@ -1,0 +1,267 @@
+"""Tasks that the gateway keeps itself, for servers that have none or speak another era's kind of them.
+
+The call runs here as any other; only its answer goes into a record instead of back to the client, which asks for it
+in the way of its own era: `tasks/get` and `tasks/result` (2025-11-25), or the extension's `tasks/get` and
+`tasks/update` (2026-07-28). Records live in memory: a restart of the gateway forgets them, as it ends their calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from mooring.errors import InvalidParams
+from mooring.gateway.exchange import Exchange, Sink
+from mooring.gateway.interactions import Interactions, SuspendedCall
+from mooring.protocol import jsonrpc, meta
+from mooring.protocol.versions import Era
+from mooring.transports.wire import Answer, Relay
+
+PREFIX: Final = "mooring-task-"
+EXTENSION: Final = "io.modelcontextprotocol/tasks"
+AFTER_SECONDS: Final = 10.0
+"""A call of a client that knows tasks becomes one when it takes longer than this."""
+KEPT_SECONDS: Final = 3600.0
+"""How long a finished task can be asked for, unless its client wanted less."""
+POLL_MILLISECONDS: Final = 1000
+MAX_TASKS: Final = 10_000
+
+
+class TaskRecord:
+    """One task and what has become of it."""
+
+    __slots__ = (
+        "answer",
+        "created",
+        "ended_at",
+        "exchange",
+        "finished",
+        "id",
+        "listener",
+        "status",
+        "ttl_ms",
+        "updated",
+    )
+
+    def __init__(self, exchange: Exchange, ttl_ms: int) -> None:
+        self.id = PREFIX + secrets.token_hex(16)
+        self.exchange = exchange
+        self.ttl_ms = ttl_ms
+        self.status = "working"
+        self.answer: Answer | None = None
+        self.finished = asyncio.Event()
+        self.listener: Sink | None = None
+        self.created = self.updated = _timestamp()
+        self.ended_at = 0.0
+
+    def change(self, status: str) -> None:
+        if not self.finished.is_set() and status != self.status:
+            self.status = status
+            self.updated = _timestamp()
+
+    def end(self, status: str, answer: Answer | None) -> None:
+        if not self.finished.is_set():
+            self.change(status)
+            self.answer = answer
+            self.ended_at = asyncio.get_running_loop().time()
+            self.finished.set()
+
+    def describe(self, era: Era) -> dict[str, Any]:
+        """The task object, with the member names of the era."""
+        ttl, poll = ("ttl", "pollInterval") if era is Era.LEGACY else ("ttlMs", "pollIntervalMs")
+        return {
+            "taskId": self.id,
+            "status": self.status,
+            "createdAt": self.created,
+            "lastUpdatedAt": self.updated,
+            ttl: self.ttl_ms,
+            poll: POLL_MILLISECONDS,
+        }
+
+
+class TaskSink:
+    """Where the answer of a call goes that has become a task."""
+
+    __slots__ = ("_record",)
+
+    def __init__(self, record: TaskRecord) -> None:
+        self._record = record
+
+    def bind(self, exchange: Exchange) -> None:
+        """A task lives on when its client goes away; it is cancelled by `tasks/cancel`."""
+
+    def emit(self, message: bytes) -> None:
+        """What the server says: to whoever waits for the result, else to the client at large."""
+        if self._record.listener is not None:
+            self._record.listener.emit(message)
+        else:
+            self._record.exchange.client.push(message)
+
+    def answer(self, message: bytes, status: int = 200) -> None:
+        del status
+        envelope = jsonrpc.decode(message)
+        version = self._record.exchange.client.version
+        answer = Answer(version=version, result=envelope.result, error=envelope.error)
+        self._record.end("failed" if envelope.error else "completed", answer)
+
+    def relay(self, relay: Relay) -> None:
+        raise AssertionError("a task keeps its answer whole")
+
+    def drop(self) -> None:
+        self._record.end("cancelled", None)
+
+    def stream(self) -> None:
+        """There is no response to stream."""
+
+    def polled(self, retry_milliseconds: int | None) -> None:
+        """Nor one to poll."""
+
+    def tick(self, age_seconds: float) -> None:
+        """Nor one to keep alive."""
+
+
+class TaskTable:
+    """The tasks of one server."""
+
+    def __init__(self, interactions: Interactions) -> None:
+        self._interactions = interactions
+        self._records: dict[str, TaskRecord] = {}
+
+    def create(self, exchange: Exchange, ttl_ms: int | None = None) -> TaskRecord:
+        """From now on this exchange answers into a record."""
+        if len(self._records) >= MAX_TASKS:
+            raise InvalidParams("too many tasks; wait for some to finish")
+        longest = int(KEPT_SECONDS * 1000)
+        record = TaskRecord(exchange, min(ttl_ms, longest) if ttl_ms else longest)
+        exchange.sink = TaskSink(record)
+        exchange.relayable = False
+        exchange.on_input = lambda waiting: record.change("input_required" if waiting else "working")
+        self._records[record.id] = record
+        return record
+
+    def find(self, task_id: str | None, principal: str) -> TaskRecord:
+        """Somebody else's task does not exist."""
+        record = self._records.get(task_id or "")
+        if record is None or record.exchange.client.principal != principal:
+            raise InvalidParams("no such task")
+        return record
+
+    def sweep(self, now: float) -> None:
+        for record in list(self._records.values()):
+            if record.finished.is_set() and now - record.ended_at > record.ttl_ms / 1000:
+                del self._records[record.id]
+
+    # 2025-11-25
+
+    async def answer_legacy(self, exchange: Exchange) -> Answer:
+        client = exchange.client
+        if exchange.method == "tasks/list":
+            mine = [
+                record
+                for record in self._records.values()
+                if record.exchange.client.principal == client.principal
+            ]
+            listed = {"tasks": [record.describe(Era.LEGACY) for record in mine]}
+            return Answer(version=client.version, result=msgspec.json.encode(listed))
+        record = self.find(meta.text(exchange.read_params().task_id), client.principal)
+        match exchange.method:
+            case "tasks/result":
+                return await self._result(record, exchange)
+            case "tasks/cancel":
+                if record.finished.is_set():
+                    raise InvalidParams(f"the task has already ended: {record.status}")
+                record.exchange.cancel()
+                record.end("cancelled", None)
+            case _:
+                pass
+        return Answer(version=client.version, result=msgspec.json.encode(record.describe(Era.LEGACY)))
+
+    async def _result(self, record: TaskRecord, exchange: Exchange) -> Answer:
+        record.listener = exchange.sink
+        try:
+            await record.finished.wait()
+        finally:
+            record.listener = None
+        if record.answer is None:
+            raise InvalidParams("the task was cancelled")
+        if record.answer.error:
+            return record.answer
+        related = msgspec.json.encode({"taskId": record.id})
+        return Answer(
+            version=record.answer.version,
+            result=meta.with_meta(record.answer.result, meta.RELATED_TASK, related),
+        )
+
+    # The extension of 2026-07-28
+
+    def answer_modern(self, exchange: Exchange) -> Answer:
+        client = exchange.client
+        record = self.find(meta.text(exchange.read_params().task_id), client.principal)
+        body: dict[str, Any] = {"resultType": "complete"}
+        match exchange.method:
+            case "tasks/update":
+                parked = record.exchange.parked
+                if isinstance(parked, SuspendedCall):
+                    self._interactions.give_answers(parked, exchange)
+            case "tasks/cancel":
+                record.exchange.cancel()
+                record.end("cancelled", None)
+            case _:
+                body |= self._detail(record)
+        return Answer(version=client.version, result=msgspec.json.encode(body))
+
+    def _detail(self, record: TaskRecord) -> dict[str, Any]:
+        detail = record.describe(Era.MODERN)
+        parked = record.exchange.parked
+        if record.status == "input_required" and isinstance(parked, SuspendedCall):
+            detail["inputRequests"] = {
+                name: {"method": method, "params": Raw(bytes(params) or b"{}")}
+                for name, (method, params, _) in parked.questions.items()
+            }
+        elif record.answer is not None and record.answer.error:
+            detail["error"] = Raw(bytes(record.answer.error))
+        elif record.answer is not None:
+            detail["result"] = Raw(bytes(record.answer.result))
+        return detail
+
+
+def created_legacy(record: TaskRecord) -> bytes:
+    return msgspec.json.encode({"task": record.describe(Era.LEGACY)})
+
+
+def created_modern(record: TaskRecord) -> bytes:
+    return msgspec.json.encode({"resultType": "task", **record.describe(Era.MODERN)})
+
+
+def declares_extension(capabilities: bytes) -> bool:
+    return EXTENSION.encode() in capabilities and EXTENSION in jsonrpc.members(
+        jsonrpc.members(capabilities).get("extensions", b"")
+    )
+
+
+class _Wish(msgspec.Struct):
+    ttl: int | None = None
+
+
+def wish_of(params: Raw | bytes) -> tuple[bytes, int | None] | None:
+    """The params of a call without its `task` member, and the lifetime it asked for; None if it has no such member."""
+    if b'"task"' not in bytes(params):
+        return None
+    members = jsonrpc.members(params)
+    raw = members.pop("task", None)
+    if raw is None:
+        return None
+    try:
+        ttl = msgspec.json.decode(raw, type=_Wish).ttl
+    except msgspec.DecodeError:
+        raise InvalidParams("`task` must be an object with an optional integer `ttl`") from None
+    return jsonrpc.assemble(members), ttl
+
+
+def _timestamp() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
