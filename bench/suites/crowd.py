@@ -69,14 +69,19 @@ def _crowded(run: Run, number: int) -> None:
 
 
 def _measure_idle(run: Run, started: dict[str, Target], number: int) -> None:
-    """What the gateway does for its clients while none of them asks for anything."""
+    for name, milliseconds in _idle_cost(started).items():
+        run.record.add("memory", name, number, idle_cpu_ms=milliseconds)
+
+
+def _idle_cost(started: dict[str, Target]) -> dict[str, float]:
+    """CPU milliseconds per second that each gateway spends while nobody asks it for anything."""
     before = {name: target.process.cpu_seconds() for name, target in started.items()}
     began = time.perf_counter()
     time.sleep(_IDLE_SECONDS)
     spent = time.perf_counter() - began
-    for name, target in started.items():
-        cost = target.process.cpu_seconds() - before[name]
-        run.record.add("memory", name, number, idle_cpu_ms=cost * 1e3 / spent)
+    return {
+        name: (target.process.cpu_seconds() - before[name]) * 1e3 / spent for name, target in started.items()
+    }
 
 
 def _warm(run: Run, target: Target) -> list[Session]:
@@ -149,6 +154,10 @@ def growth(run: Run) -> None:
 
             run.attempt("growth", name, prepare)
 
+    for name, milliseconds in _idle_cost({name: target for name, (target, _) in ready.items()}).items():
+        kind, _, count = name.partition(" ")
+        run.record.add("growth", kind, 0, **{f"idle_cpu_ms_{count}": milliseconds})
+
     def visit(name: str, number: int) -> None:
         burst, cost = run.calls(*ready[name])
         kind, _, count = name.partition(" ")
@@ -198,7 +207,9 @@ def _growth_figures(sizes: Sequence[int]) -> tuple[Figure, ...]:
     ratios = [
         Figure(f"ratio_{size}", f"{size:,} against {sizes[0]:,}", "×", compared=False) for size in sizes[1:]
     ]
-    return (*costs, *ratios)
+    most = f"idle_cpu_ms_{sizes[-1]}"
+    idle = Figure(most, f"CPU per second while nobody calls, {sizes[-1]:,}", "ms", compared=False)
+    return (*costs, *ratios, idle)
 
 
 SUITES = (

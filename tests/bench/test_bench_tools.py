@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import cProfile
 import json
 import os
+import pstats
 import signal
 import subprocess
 import sys
@@ -19,7 +21,7 @@ from bench.targets import Stage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import goals, load, programs, report, wire
+from bench import goals, hotpath, load, programs, report, wire
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -169,6 +171,26 @@ def test_partial_runs_do_not_replace_the_documented_figures() -> None:
     )
     assert said.returncode == 2
     assert "--only" in said.stderr
+
+
+# -- the profile
+
+
+def test_the_profile_counts_calls_per_request_and_leaves_out_what_ran_seldom() -> None:
+    def inner() -> None:
+        pass
+
+    def request() -> None:
+        inner()
+        inner()
+
+    profile = cProfile.Profile()
+    for _ in range(10):
+        profile.runcall(request)
+    lines = {line.name.rpartition(" ")[2]: line.calls for line in hotpath.read(pstats.Stats(profile), 10)}
+    assert lines["request"] == 1.0
+    assert lines["inner"] == 2.0
+    assert "request" not in {line.name.rpartition(" ")[2] for line in hotpath.read(pstats.Stats(profile), 21)}
 
 
 # -- a target that fails
