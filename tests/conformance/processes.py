@@ -42,6 +42,19 @@ def running_fixture(transport: str, era: str, log: Path, *, tasks: bool = False)
 
 
 @contextmanager
+def warm_fixture_command(era: str, folder: Path, *, tasks: bool) -> Iterator[list[str]]:
+    """A command that is the fixture on stdio and starts without loading anything, while this lasts."""
+    here = ROOT / "tests/conformance"
+    keeper = [sys.executable, str(here / "warm_keeper.py"), str(folder / "warm.sock")]
+    log = folder / "fixture.log"
+    with log.open("w") as errors, _running(keeper, stdout=subprocess.PIPE, stderr=errors) as process:
+        assert process.stdout is not None
+        path = _first_line(process.stdout, keeper, log)
+        launcher = [sys.executable, "-I", "-S", str(here / "warm_launcher.py"), path, era]
+        yield [*launcher, "--tasks"] if tasks else launcher
+
+
+@contextmanager
 def running_gateway(server: dict[str, Any], directory: Path) -> Iterator[str]:
     """Run `mooring serve` in front of one server; the value is the URL of that server's endpoint."""
     port = _free_port()

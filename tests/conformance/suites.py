@@ -19,7 +19,7 @@ from tests.conformance.configurations import (
     era_of,
 )
 from tests.conformance.coverage import Run, read_run
-from tests.conformance.processes import fixture_command, running_fixture, running_gateway
+from tests.conformance.processes import running_fixture, running_gateway, warm_fixture_command
 from tests.conformance.setup import NODE, ROOT, suite_entry
 
 _PACKAGES = {"stable": "conformance-stable", "alpha": "conformance-alpha"}
@@ -56,7 +56,7 @@ def run_through_gateway(configuration: ServerRun | ClientRun, folder: Path) -> R
 def _gateway_server(configuration: ServerRun, folder: Path, stack: ExitStack) -> dict[str, Any]:
     tasks = configuration.reference.kind == "tasks"
     if configuration.transport == "stdio":
-        command = fixture_command("stdio", configuration.era, tasks=tasks)
+        command = stack.enter_context(warm_fixture_command(configuration.era, folder, tasks=tasks))
         share = {"share": configuration.share} if configuration.share else {}
         return {"workload": {"run": command, "transport": "stdio"}, **share}
     fixture = running_fixture(configuration.transport, configuration.era, folder / "fixture.log", tasks=tasks)
