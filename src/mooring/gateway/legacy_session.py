@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
 import msgspec
 from msgspec import Raw
 
-from mooring.errors import MethodNotFound, MissingCapability, RpcError, UpstreamFailed, UpstreamUnavailable
+from mooring.errors import (
+    METHOD_NOT_FOUND,
+    MethodNotFound,
+    MissingCapability,
+    RpcError,
+    UpstreamFailed,
+    UpstreamUnavailable,
+)
 from mooring.gateway import profile as profiles
 from mooring.gateway import subscriptions
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.subscriptions import Filter
 from mooring.gateway.tracing import Tracer
-from mooring.gateway.upstream_session import UpstreamSession
+from mooring.gateway.upstream_session import UpstreamSession, error_code
 from mooring.protocol import jsonrpc, meta, translate
 from mooring.protocol.jsonrpc import Envelope, RequestId
 from mooring.protocol.versions import LATEST_LEGACY, LEGACY_VERSIONS, Era
@@ -69,9 +77,13 @@ class LegacySession(UpstreamSession):
 
     async def call(self, exchange: Exchange) -> Answer:
         if self._turn is None:
-            return await self._call(exchange)
-        async with self._turn:
-            return await self._call(exchange)
+            answer = await self._call(exchange)
+        else:
+            async with self._turn:
+                answer = await self._call(exchange)
+        if answer.error and exchange.method == "tools/call" and self._wants_task(exchange, answer):
+            return await self._call_as_task(exchange)
+        return answer
 
     async def _call(self, exchange: Exchange) -> Answer:
         client = exchange.client
@@ -113,12 +125,42 @@ class LegacySession(UpstreamSession):
             leg.params = meta.with_meta(leg.params, meta.PROGRESS_TOKEN, token)
             leg.on_message = partial(self._on_shared_message, exchange, leg.token)
 
-    async def _tell_cancelled(self, request_id: bytes) -> None:
+    def _wants_task(self, exchange: Exchange, answer: Answer) -> bool:
+        """A tool that runs only as a task (2025-11-25) refuses a plain call with -32601, and has then not run."""
+        assert self.profile is not None
+        if self.profile.capability("tasks") is None or b'"task"' in bytes(exchange.envelope.params):
+            return False
+        return error_code(answer) == METHOD_NOT_FOUND
+
+    async def _call_as_task(self, exchange: Exchange) -> Answer:
+        """For a client that knows no tasks: start one in its name, and wait for its result."""
+        params = meta.with_member(meta.without_request_metadata(exchange.envelope.params), "task", b"{}")
+        created = await self.request("tools/call", params)
+        task = jsonrpc.members(jsonrpc.members(created.result).get("task", b"")).get("taskId")
+        if created.error or task is None:
+            return created
+        wanted = jsonrpc.assemble({"taskId": task})
+        self.calls[exchange] = None
         try:
-            notice = jsonrpc.notification("notifications/cancelled", b'{"requestId":%b}' % request_id)
+            return await self.wire.request(
+                Leg("tasks/result", wanted, partial(self._on_call_message, exchange))
+            )
+        except asyncio.CancelledError:
+            self.spawn(self._cancel_task(wanted))
+            raise
+        finally:
+            del self.calls[exchange]
+
+    async def _cancel_task(self, wanted: bytes) -> None:
+        with suppress(UpstreamFailed, TimeoutError):
+            await asyncio.wait_for(self.request("tasks/cancel", wanted), CANCEL_SECONDS)
+
+    async def _tell_cancelled(self, request_id: bytes) -> None:
+        notice = jsonrpc.notification("notifications/cancelled", b'{"requestId":%b}' % request_id)
+        with suppress(
+            UpstreamFailed, TimeoutError
+        ):  # it was a courtesy; nobody waits for the answer any more
             await asyncio.wait_for(self.wire.send(notice), CANCEL_SECONDS)
-        except (UpstreamFailed, TimeoutError):
-            pass  # it was a courtesy; nobody waits for the answer any more
 
     async def notify(self, client: Client, envelope: Envelope, data: bytes) -> None:
         """A notification of the client; the ones that only its own session may hear stay out of shared ones."""

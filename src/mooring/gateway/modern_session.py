@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, cast
 
 import msgspec
 from msgspec import Raw
 
-from mooring.errors import HEADER_MISMATCH, MissingCapability, RpcError, UpstreamFailed
+from mooring.errors import HEADER_MISMATCH, MISSING_CAPABILITY, MissingCapability, RpcError, UpstreamFailed
 from mooring.gateway import subscriptions
 from mooring.gateway.exchange import Client, Exchange
-from mooring.gateway.profile import Profile
+from mooring.gateway.profile import TASKS_EXTENSION, Profile
 from mooring.gateway.subscriptions import Filter
 from mooring.gateway.tracing import Tracer
-from mooring.gateway.upstream_session import UpstreamSession
+from mooring.gateway.upstream_session import UpstreamSession, error_code
 from mooring.protocol import jsonrpc, meta, routing_headers, translate
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.versions import Era
@@ -25,6 +26,8 @@ ROUNDS: Final = 16
 """How often a server may ask a legacy client for more before we call it a loop."""
 OWN_CAPABILITIES: Final = b"{}"
 OWN_INFO: Final = b'{"name":"mooring","version":"0.1.0"}'
+POLL_MILLISECONDS: Final = 1000
+_TASKS_DECLARED: Final = jsonrpc.assemble({"extensions": jsonrpc.assemble({TASKS_EXTENSION: b"{}"})})
 LISTEN_RETRY_SECONDS: Final = (0.5, 30.0)
 ACKNOWLEDGED_SECONDS: Final = 10.0
 INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
@@ -82,6 +85,9 @@ class ModernSession(UpstreamSession):
             log_level=client.log_level,
         )
         answer = await self._round(exchange, params)
+        if answer.error and _wants_tasks(answer):
+            params = _with_tasks_declared(params)
+            answer = await self._result_of_task(exchange, await self._round(exchange, params))
         if exchange.method == "tools/list" and self.wire.correlates and not answer.error:
             return self._without_invalid_tools(answer)
         for _ in range(ROUNDS):
@@ -97,9 +103,57 @@ class ModernSession(UpstreamSession):
             answer = await self._round(exchange, following)
         raise UpstreamFailed(f"the server asked for input more than {ROUNDS} times")
 
+    async def _result_of_task(self, exchange: Exchange, created: Answer) -> Answer:
+        """For a client that knows no tasks: ask until the task has ended, and pass on its questions."""
+        task = _read_task(created)
+        if task is None:
+            return created
+        try:
+            while task.status in ("working", "input_required"):
+                if task.status == "input_required":
+                    await self._update_task(exchange, task)
+                await asyncio.sleep((task.poll_interval_ms or POLL_MILLISECONDS) / 1000)
+                exchange.progressed(asyncio.get_running_loop().time())
+                found = _read_task(await self._about_task("tasks/get", {"taskId": task.task_id}))
+                if found is None:
+                    raise UpstreamFailed("the server has forgotten the task that it started")
+                task = found
+        except asyncio.CancelledError:
+            self.spawn(self._cancel_task(task.task_id))
+            raise
+        if task.status == "completed":
+            return Answer(version=self.version, result=task.result)
+        if task.status == "failed":
+            return Answer(version=self.version, error=task.error)
+        raise UpstreamFailed(f"the server ended the task as `{task.status}`")
+
+    async def _update_task(self, exchange: Exchange, task: Task) -> None:
+        responses: dict[str, Raw] = {}
+        for name, question in task.input_requests.items():
+            answer = await self._put(exchange, question)
+            responses[name] = Raw(answer.result if not answer.error else _declined(question.method, answer))
+        await self._about_task("tasks/update", {"taskId": task.task_id, "inputResponses": responses})
+
+    async def _about_task(self, method: str, params: dict[str, Any]) -> Answer:
+        full = meta.with_request_metadata(
+            msgspec.json.encode(params),
+            version=self.version,
+            capabilities=_TASKS_DECLARED,
+            client_info=OWN_INFO,
+            log_level=b"",
+        )
+        leg = Leg(method, full, self.on_unsolicited)
+        if self.wire.correlates:
+            leg.headers = routing_headers.write(self.version, method, params["taskId"])
+        return await self.wire.request(leg)
+
+    async def _cancel_task(self, task_id: str) -> None:
+        with suppress(UpstreamFailed):  # nobody waits for it any more
+            await self._about_task("tasks/cancel", {"taskId": task_id})
+
     async def _round(self, exchange: Exchange, params: bytes) -> Answer:
         answer = await self._send_round(exchange, params)
-        if answer.error and exchange.method == "tools/call" and _code(answer) == HEADER_MISMATCH:
+        if answer.error and exchange.method == "tools/call" and error_code(answer) == HEADER_MISMATCH:
             # The tool's definition changed under us: read it again and repeat; the server ran nothing.
             self._annotations = None
             answer = await self._send_round(exchange, params)
@@ -346,6 +400,17 @@ class Question(msgspec.Struct, frozen=True):
     params: Raw = Raw(b"{}")
 
 
+class Task(msgspec.Struct, frozen=True, rename="camel"):
+    """A task of the extension, as its server describes it."""
+
+    task_id: str
+    status: str
+    poll_interval_ms: int | None = None
+    input_requests: dict[str, Question] = msgspec.field(default_factory=dict[str, Question])
+    result: Raw = Raw(b"{}")
+    error: Raw = Raw(b"{}")
+
+
 class InputRequired(msgspec.Struct, frozen=True, rename="camel"):
     result_type: str = "complete"
     input_requests: dict[str, Question] = msgspec.field(default_factory=dict[str, Question])
@@ -396,8 +461,26 @@ def _link(params: bytes | Raw) -> str:
     return f"; open {url} yourself, then try again" if url else ""
 
 
-def _code(answer: Answer) -> int:
-    return cast("dict[str, Any]", msgspec.json.decode(answer.error)).get("code", 0)
+def _read_task(answer: Answer) -> Task | None:
+    if answer.error:
+        return None
+    try:
+        return msgspec.json.decode(answer.result, type=Task)
+    except msgspec.DecodeError:
+        return None
+
+
+def _wants_tasks(answer: Answer) -> bool:
+    """A tool that runs only as a task (2026-07-28) refuses a caller who did not declare the extension."""
+    return error_code(answer) == MISSING_CAPABILITY and TASKS_EXTENSION.encode() in bytes(answer.error)
+
+
+def _with_tasks_declared(params: bytes) -> bytes:
+    known = jsonrpc.members(jsonrpc.members(jsonrpc.members(params)["_meta"])[meta.CLIENT_CAPABILITIES])
+    extensions = jsonrpc.members(known.get("extensions", b""))
+    extensions[TASKS_EXTENSION] = Raw(b"{}")
+    known["extensions"] = Raw(jsonrpc.assemble(extensions))
+    return meta.with_meta(params, meta.CLIENT_CAPABILITIES, jsonrpc.assemble(known))
 
 
 def _level_of(envelope: Envelope) -> str:

@@ -185,6 +185,7 @@ class ChannelSink:
         self.emit(message)
 
     def relay(self, relay: Relay) -> None:
+        del relay
         raise AssertionError("answers to a channel are whole messages")
 
     def drop(self) -> None:
@@ -222,6 +223,7 @@ class BatchSink:
         self._one_less()
 
     def relay(self, relay: Relay) -> None:
+        del relay
         raise AssertionError("answers in a batch are whole messages")
 
     def drop(self) -> None:

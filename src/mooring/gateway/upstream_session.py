@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine
 from typing import Any, Final
 
+import msgspec
 from msgspec import Raw
 
 from mooring.gateway import subscriptions
@@ -19,9 +20,20 @@ from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.versions import Era
 from mooring.transports.wire import Answer, Wire
 
-
 log = logging.getLogger(__name__)
 NOISE_SHOWN: Final = 200
+
+
+class _Coded(msgspec.Struct):
+    code: int = 0
+
+
+def error_code(answer: Answer) -> int:
+    """The code of an error answer."""
+    try:
+        return msgspec.json.decode(answer.error, type=_Coded).code
+    except msgspec.DecodeError:
+        return 0
 
 
 class UpstreamSession(ABC):

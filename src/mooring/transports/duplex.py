@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -80,10 +81,8 @@ class DuplexWire(ABC):
                 self._events.on_noise(b"", "the server does not read its cancellations")
 
     async def _send_quietly(self, message: bytes) -> None:
-        try:
+        with suppress(UpstreamFailed):  # the channel is gone; the loss is reported where it was noticed
             await self.send(message)
-        except UpstreamFailed:
-            pass  # the channel is gone, and the loss is reported where it was noticed
 
     def receive(self, data: bytes) -> None:
         """One message from the server, or a batch of them (2025-03-26 servers may send one)."""
