@@ -103,7 +103,7 @@ def joined(events: list[Event | EventPart]) -> list[Event]:
     return result
 
 
-@settings(max_examples=300)
+@settings(deadline=None)
 @given(streams, cuts)
 @example(b"data: a\r\n\r\ndata: b\r\n\r\n", [1])
 @example(b"\xef\xbb\xbfdata: a\n\n", [1])
@@ -117,7 +117,7 @@ def test_bytes_cut_anywhere_give_the_events_of_the_standard(stream: bytes, sizes
     assert read([stream]) == (events, last_id, False)
 
 
-@settings(max_examples=300)
+@settings(deadline=None)
 @given(streams, cuts, st.integers(0, 40))
 def test_the_limit_strikes_at_the_same_event_however_the_bytes_are_cut(
     stream: bytes, sizes: list[int], limit: int
@@ -125,7 +125,7 @@ def test_the_limit_strikes_at_the_same_event_however_the_bytes_are_cut(
     assert read(pieces(stream, sizes), limit) == read([stream], limit)
 
 
-@settings(max_examples=300)
+@settings(deadline=None)
 @given(streams, cuts, st.integers(0, 12))
 @example(b"data: abcdef\ndata: g\n\n", [4], 2)
 @example(b"data: abcdef\ndata: g\n\n", [13], 2)
@@ -141,6 +141,7 @@ def _unfinished(events: list[Event | EventPart]) -> bool:
     return bool(events) and isinstance(events[-1], EventPart) and not events[-1].last
 
 
+@settings(deadline=None)
 @given(
     st.binary(max_size=60),
     st.none() | st.text(min_size=1).map(str.encode).filter(lambda name: not re.search(rb"[\r\n]", name)),

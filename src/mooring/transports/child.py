@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self, cast
+from typing import Self, TypeVar, cast
 
 from mooring.transports.pipes import InputPipe, OutputPipe
-from mooring.transports.reaper import Reaper, signal_group
+from mooring.transports.reaper import Reaper, group_lives, signal_group
 
 STDIN_GRACE_SECONDS = 2.0
 """How long a child may take to end by itself once its stdin is closed: the polite way of the spec."""
@@ -24,13 +24,14 @@ KILL_GRACE_SECONDS = 2.0
 OUTPUT_GRACE_SECONDS = 1.0
 """How long output may stay open after the child has ended: then somebody outside its group holds it."""
 LEFTOVER_POLL_SECONDS = 0.02
-"""How often to look for grandchildren that outlive the child: nothing tells us when they end."""
+"""When to look again for grandchildren that outlive the child, at first: nothing tells us when they end."""
 
 _INHERITED = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "TZ", "TERM", "USER", "LOGNAME", "SHELL")
 _INHERITED_ON_WINDOWS = (
     *("APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROGRAMDATA"),
     *("PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE", "WINDIR"),
 )
+T = TypeVar("T")
 _PR_SET_PDEATHSIG = 1
 _CLOSE_RANGE_CLOEXEC = 4
 _LAST_DESCRIPTOR = 0x7FFFFFFF
@@ -57,7 +58,8 @@ class Child(asyncio.SubprocessProtocol):
 
     `on_stdout` and `on_stderr` get bytes as they arrive, from the event loop, possibly before `spawn`
     returns. `on_exit` gets the exit code, once, after the last byte of output; a child that ends at once
-    may have done so before `spawn` returns.
+    may have done so before `spawn` returns. `on_stdout_end` is for those who want to know that a child has
+    stopped talking though it lives.
     """
 
     pid: int = 0
@@ -71,12 +73,20 @@ class Child(asyncio.SubprocessProtocol):
         on_stdout: Callable[[bytes], object],
         on_stderr: Callable[[bytes], object],
         on_exit: Callable[[int], object],
+        on_stdout_end: Callable[[], object] | None = None,
     ) -> Self:
         """Start the command, or raise `CannotStart`."""
         environment = child_environment(command.env)
         check_command(command, environment)
-        child = cls(on_stdout, on_stderr, on_exit)
-        await child._start(command, environment)
+        child = cls(on_stdout, on_stderr, on_exit, on_stdout_end)
+        starting = child._loop.create_task(child._start(command, environment))
+        try:
+            await _to_the_end(starting)
+        except asyncio.CancelledError:
+            child._on_exit = child._on_stdout_end = None
+            child._signal(signal.SIGKILL)  # nobody has spoken to it yet: there is nothing to end well
+            await child.close()
+            raise
         return child
 
     def __init__(
@@ -84,12 +94,14 @@ class Child(asyncio.SubprocessProtocol):
         on_stdout: Callable[[bytes], object],
         on_stderr: Callable[[bytes], object],
         on_exit: Callable[[int], object],
+        on_stdout_end: Callable[[], object] | None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._on_exit = on_exit
+        self._on_exit: Callable[[int], object] | None = on_exit
+        self._on_stdout_end = on_stdout_end
         self._process: asyncio.SubprocessTransport | None = None
         self._stdin = InputPipe(self._pipe_lost)
-        self._stdout = OutputPipe(on_stdout, self._pipe_lost)
+        self._stdout = OutputPipe(on_stdout, self._stdout_lost)
         self._stderr = OutputPipe(on_stderr, self._pipe_lost)
         self._exited = self._loop.create_future()
         self._finished = self._loop.create_future()
@@ -144,17 +156,11 @@ class Child(asyncio.SubprocessProtocol):
         """
         if self._closing is None:
             self._closing = self._loop.create_task(self._stop())
-        cancelled: asyncio.CancelledError | None = None
-        while not self._closing.done():
-            try:
-                await asyncio.shield(self._closing)
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled is not None:
-            raise cancelled
-        return self._closing.result()
+        return await _to_the_end(self._closing)
 
     async def _stop(self) -> int:
+        if self._process is None:  # it never started
+            return 0
         self._stdout.discard()
         self.resume_reading()
         self._stdin.close()
@@ -173,10 +179,12 @@ class Child(asyncio.SubprocessProtocol):
         deadline = self._loop.time() + seconds
         if self.returncode is None:
             await asyncio.wait([self._exited], timeout=seconds)
-        while self._signal(0):
+        pause = LEFTOVER_POLL_SECONDS
+        while self.returncode is None or (self._signal(0) and group_lives(self.pid)):
             if self._loop.time() >= deadline:
                 return False
-            await asyncio.sleep(LEFTOVER_POLL_SECONDS)
+            await asyncio.sleep(min(pause, deadline - self._loop.time()))
+            pause *= 2  # looking means reading about every process of the machine
         return True
 
     def _signal(self, number: int) -> bool:
@@ -231,12 +239,18 @@ class Child(asyncio.SubprocessProtocol):
             self._stdout.close()
             self._stderr.close()
 
+    def _stdout_lost(self) -> None:
+        if self._on_stdout_end is not None:
+            self._on_stdout_end()
+        self._pipe_lost()
+
     def _pipe_lost(self) -> None:
         pipes = (self._stdin, self._stdout, self._stderr)
         if self.returncode is None or any(pipe.open for pipe in pipes) or self._finished.done():
             return
         self._finished.set_result(None)
-        self._on_exit(self.returncode)
+        if self._on_exit is not None:
+            self._on_exit(self.returncode)
 
     # Start
 
@@ -267,6 +281,21 @@ class Child(asyncio.SubprocessProtocol):
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
+
+
+async def _to_the_end(task: asyncio.Task[T]) -> T:
+    """Wait for a task that is bounded and must not be cut short; be cancelled, if we were, after it."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return task.result()
+    if not task.cancelled():
+        task.exception()  # seen, or asyncio complains; being cancelled is the news that counts
+    raise cancelled
 
 
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:

@@ -32,8 +32,8 @@ class InputPipe(asyncio.BaseProtocol):
         """Make the pipe; the caller gives the returned end to the child and closes it."""
         theirs, ours = os.pipe()
         try:
-            file = os.fdopen(ours, "wb", buffering=0)
             loop = asyncio.get_running_loop()
+            file = os.fdopen(ours, "wb", buffering=0, closefd=_closes_files(loop))
             transport, _ = await loop.connect_write_pipe(lambda: self, file)
         except BaseException:
             os.close(theirs)
@@ -70,8 +70,12 @@ class InputPipe(asyncio.BaseProtocol):
         """Take no more and forget what is queued."""
         self._accepting = False
         self._room.set()
-        if self.open and self._transport is not None:
-            self._transport.abort()
+        transport = self._transport
+        if not self.open or transport is None:
+            return
+        if not transport.is_closing() or transport.get_write_buffer_size():
+            # Otherwise its end is on the way already; asyncio would announce it twice.
+            transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)
@@ -104,8 +108,9 @@ class OutputPipe(asyncio.Protocol):
         """Make the pipe; the caller gives the returned end to the child and closes it."""
         ours, theirs = os.pipe()
         try:
-            file = os.fdopen(ours, "rb", buffering=0)
-            await asyncio.get_running_loop().connect_read_pipe(lambda: self, file)
+            loop = asyncio.get_running_loop()
+            file = os.fdopen(ours, "rb", buffering=0, closefd=_closes_files(loop))
+            await loop.connect_read_pipe(lambda: self, file)
         except BaseException:
             os.close(theirs)
             raise
@@ -137,3 +142,12 @@ class OutputPipe(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self.open = False
         self._on_lost()
+
+
+def _closes_files(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether the loop ends a pipe by closing its file object.
+
+    uvloop closes the descriptor beneath it, then the file object too: that would close the same number
+    twice, and in between it may have become somebody else's.
+    """
+    return isinstance(loop, asyncio.BaseEventLoop)

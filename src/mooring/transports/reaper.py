@@ -10,17 +10,20 @@ shell's job control and `timeout` do that), so on Linux the watcher looks for th
 session of his own means to live on as a daemon; that is not undone here.
 """
 
+import contextlib
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 REAP_SECONDS = 1.0
 """How long the watcher may take to end once its pipe is closed; it has nothing to wait for."""
 
 _ADD, _REMOVE = b"+", b"-"
+_DEAD = (b"Z", b"X")
 _SWALLOWED = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 _STDIN, _STDOUT, _STDERR = range(3)
 
@@ -105,6 +108,18 @@ def signal_group(group: int, number: int) -> bool:
     return True
 
 
+def group_lives(group: int) -> bool:
+    """Whether anybody in the group still runs.
+
+    Dead members count for a signal until their parent asks after them. For orphans that is process 1, which
+    in a container may never do it.
+    """
+    if not signal_group(group, 0):
+        return False
+    members = [process for process in _processes() if process.group == group]
+    return not members or any(process.state not in _DEAD for process in members)
+
+
 def _spawn_watcher(read_end: int) -> int:
     return os.posix_spawn(
         sys.executable,
@@ -146,23 +161,32 @@ def _watch() -> None:
 def _kill_sessions(sessions: set[int]) -> None:
     for session in sessions:
         signal_group(session, signal.SIGKILL)
-    if not sessions or sys.platform != "linux":
+    if not sessions:
+        return
+    for process in _processes():
+        if process.session in sessions:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process.pid, signal.SIGKILL)
+
+
+class _Process(NamedTuple):
+    pid: int
+    state: bytes
+    group: int
+    session: int
+
+
+def _processes() -> Iterator[_Process]:
+    """What runs on this machine, where the kernel shows it as files; nothing elsewhere."""
+    if sys.platform != "linux":
         return
     for entry in os.scandir("/proc"):
-        if entry.name.isdigit() and _session_of(entry.name) in sessions:
-            try:
-                os.kill(int(entry.name), signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                continue
-
-
-def _session_of(pid: str) -> int | None:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    # pid (name) state parent group session ...; the name may hold anything, also brackets and blanks.
-    return int(stat[stat.rindex(b")") :].split()[4])
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):  # it has ended meanwhile
+                stat = Path(entry.path, "stat").read_bytes()
+                # pid (name) state parent group session ...; the name may hold anything, brackets too.
+                state, _, group, session = stat[stat.rindex(b")") + 1 :].split(maxsplit=4)[:4]
+                yield _Process(int(entry.name), state, int(group), int(session))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,190 @@
+"""Claims about what is left when we are killed: nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from mooring.transports.reaper import Reaper, group_lives
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+GONE_SECONDS = 2.0
+
+# A process that runs a child with two grandchildren, one of them in a process group of its own.
+PARENT = """
+import asyncio, sys, uvloop
+from mooring.transports.child import Child, Command, reaper
+
+SCRIPT = "sleep 1000 & a=$!; timeout 1000 sleep 1000 & echo $$ $a $!; wait"
+
+def say(data):
+    print(reaper._watcher, data.decode().strip(), flush=True)
+
+async def main():
+    child = await Child.spawn(Command(("sh", "-c", SCRIPT), {}), on_stdout=say, on_stderr=say, on_exit=say)
+    await child.wait()
+
+loops = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+with asyncio.Runner(loop_factory=loops[sys.argv[1]]) as runner:
+    runner.run(main())
+"""
+
+
+@contextmanager
+def parent_with_family(loop: str) -> Iterator[tuple[subprocess.Popen[str], int, list[int]]]:
+    """The parent, its watcher's number, and the numbers of the child and its children."""
+    with subprocess.Popen(
+        [sys.executable, "-c", PARENT, loop], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as parent:
+        assert parent.stdout is not None
+        family: list[int] = []
+        try:
+            watcher, *family = [int(word) for word in parent.stdout.readline().split()]
+            assert len(family) == 3
+            assert all(alive(pid) for pid in (watcher, *family))
+            assert within(GONE_SECONDS, lambda: os.getpgid(family[2]) == family[2])
+            yield parent, watcher, family
+        finally:
+            parent.kill()
+            for group in family:
+                with suppress(ProcessLookupError):
+                    os.killpg(group, signal.SIGKILL)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and not a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return stat[stat.rindex(b")") :].split()[1] not in (b"Z", b"X")
+
+
+def within(seconds: float, condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_after_kill_9_the_child_its_children_and_the_watcher_are_gone(loop: str) -> None:
+    with parent_with_family(loop) as (parent, watcher, family):
+        parent.kill()
+        assert within(GONE_SECONDS, lambda: not any(alive(pid) for pid in (watcher, *family)))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_meant_for_everybody_does_not_end_the_watcher_first(number: int) -> None:
+    with parent_with_family("asyncio") as (parent, watcher, family):
+        os.kill(watcher, number)
+        os.killpg(parent.pid, signal.SIGKILL)
+        assert within(GONE_SECONDS, lambda: not any(alive(pid) for pid in (watcher, *family)))
+
+
+def test_the_watcher_is_in_no_group_of_ours() -> None:
+    with parent_with_family("asyncio") as (parent, watcher, family):
+        assert os.getpgid(watcher) not in (os.getpgid(parent.pid), os.getpgid(family[0]))
+
+
+def test_the_child_itself_dies_with_us_even_without_the_watcher() -> None:
+    with parent_with_family("uvloop") as (parent, watcher, family):
+        os.kill(watcher, signal.SIGKILL)
+        assert within(GONE_SECONDS, lambda: not alive(watcher))
+        assert alive(family[0])
+        parent.kill()
+        assert within(GONE_SECONDS, lambda: not alive(family[0]))
+
+
+@contextmanager
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@contextmanager
+def reaper() -> Iterator[Reaper]:
+    reaper = Reaper()
+    try:
+        yield reaper
+    finally:
+        reaper.close()
+
+
+def ended(process: subprocess.Popen[bytes]) -> bool:
+    return process.poll() is not None
+
+
+def test_a_session_that_was_removed_is_forgotten() -> None:
+    with sleeper() as kept, reaper() as ours:
+        ours.add(kept.pid)
+        ours.remove(kept.pid)
+        assert within(GONE_SECONDS, lambda: ended(kept))
+        with subprocess.Popen(["sleep", "1000"], start_new_session=True) as other:
+            ours.close()
+            assert not ended(other)
+            other.kill()
+
+
+def test_closing_kills_what_was_not_removed() -> None:
+    with sleeper() as one, sleeper() as two, reaper() as ours:
+        ours.add(one.pid)
+        ours.add(two.pid)
+        ours.close()
+        assert within(GONE_SECONDS, lambda: ended(one) and ended(two))
+
+
+def test_a_watcher_that_was_killed_is_replaced_and_told_everything() -> None:
+    with sleeper() as one, sleeper() as two, reaper() as ours:
+        ours.add(one.pid)
+        first = ours._watcher
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        assert within(GONE_SECONDS, lambda: not alive(first))
+        ours.add(two.pid)
+        assert ours._watcher not in (None, first)
+        assert not ended(one)
+        ours.close()
+        assert within(GONE_SECONDS, lambda: ended(one) and ended(two))
+
+
+def test_a_watcher_that_was_stopped_neither_blocks_us_nor_kills_later() -> None:
+    with sleeper() as one, reaper() as ours:
+        ours.add(one.pid)
+        first = ours._watcher
+        assert first is not None
+        os.kill(first, signal.SIGSTOP)
+        # More than its pipe holds; numbers beyond any process.
+        for number in range(20_000):
+            ours.add(2**31 - 1 - number % 3)
+        assert within(GONE_SECONDS, lambda: not alive(first))
+        assert ours._watcher not in (None, first)
+        assert not ended(one)
+
+
+def test_a_group_of_zombies_counts_as_gone() -> None:
+    # The parent never asks after its dead child: it stays a zombie.
+    script = (
+        "import subprocess, sys; p = subprocess.Popen(['true'], process_group=0); print(p.pid, flush=True)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{script}; sys.stdin.read()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as parent:
+        assert parent.stdout is not None
+        zombie = int(parent.stdout.readline())
+        assert within(GONE_SECONDS, lambda: not alive(zombie))
+        os.killpg(zombie, 0)  # the kernel still takes signals for it
+        assert not group_lives(zombie)
+        assert group_lives(os.getpgrp())
