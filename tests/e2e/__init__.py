@@ -1,0 +1,1 @@
+"""Whole conversations: real clients, a real gateway, real servers."""
