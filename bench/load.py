@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import uvloop
@@ -42,17 +42,30 @@ class Burst:
         return self.calls / self.seconds
 
 
-@dataclass(slots=True)
-class Held:
-    """Sessions that stay open, with the streams that were opened on them."""
+class Streams:
+    """GET streams that stay open until they are closed."""
 
-    sessions: list[Session] = field(default_factory=list)
-    streams: list[Connection] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._opened: list[Connection] = []
 
-    def close_streams(self) -> None:
-        for stream in self.streams:
+    def open(self, sessions: Sequence[Session]) -> None:
+        """One stream on each session.
+
+        They come from several loopback addresses: thousands of clients do not share one, and a gateway may
+        bound what a single address can hold.
+        """
+        for number, session in enumerate(sessions):
+            source = f"127.0.0.{2 + number // _STREAMS_PER_ADDRESS}"
+            connection = Connection(session.endpoint.port, source=source)
+            self._opened.append(connection)
+            head = connection.head(wire.event_stream(session))
+            if b" 200 " not in head.partition(b"\r\n")[0]:
+                raise WireError(f"no event stream: {head[:200]!r}")
+
+    def close(self) -> None:
+        for stream in self._opened:
             stream.close()
-        self.streams.clear()
+        self._opened.clear()
 
 
 def check_echo(connection: Connection, session: Session) -> None:
@@ -175,39 +188,24 @@ def open_sessions(endpoint: Endpoint, count: int, seconds: float = 60.0) -> list
     return _many_sessions(endpoint, count, seconds, one)[1]
 
 
+def use_sessions(sessions: Sequence[Session], seconds: float = 60.0) -> None:
+    """One call on each: a gateway may open what it needs upstream only then."""
+
+    async def one(connection: wire.StreamingConnection, session: Session) -> None:
+        raw = wire.tool_call(session, "echo", {"text": TEXT}, identifier=2)
+        if wire.result_of(await connection.exchange(raw), 2)["content"][0]["text"] != TEXT:
+            raise WireError("echo came back different")
+
+    _on_each(sessions, seconds, one)
+
+
 def end_sessions(sessions: Sequence[Session], seconds: float = 30.0) -> None:
-    """Ends the sessions that have an id; what cannot be ended in time stays with its target."""
-    ending = [session for session in sessions if session.identifier is not None]
-    if not ending:
-        return
+    """Ends the sessions that have an id."""
 
-    async def run() -> None:
-        connections = [await wire.connect(ending[0].endpoint.port) for _ in range(_SETUP_CONNECTIONS)]
-        left = iter(ending)
+    async def one(connection: wire.StreamingConnection, session: Session) -> None:
+        await connection.exchange(wire.end_session(session))
 
-        async def work(connection: wire.StreamingConnection) -> None:
-            for session in left:
-                await connection.exchange(wire.end_session(session))
-
-        await asyncio.wait_for(asyncio.gather(*map(work, connections)), seconds)
-        for connection in connections:
-            connection.close()
-
-    uvloop.run(run())
-
-
-def open_streams(held: Held, sessions: Sequence[Session]) -> None:
-    """One GET stream on each session, kept open in `held`.
-
-    They come from several loopback addresses: thousands of clients do not share one, and a gateway may bound
-    what a single address can hold.
-    """
-    for number, session in enumerate(sessions):
-        connection = Connection(session.endpoint.port, source=f"127.0.0.{2 + number // _STREAMS_PER_ADDRESS}")
-        held.streams.append(connection)
-        head = connection.head(wire.event_stream(session))
-        if b" 200 " not in head.partition(b"\r\n")[0]:
-            raise WireError(f"no event stream: {head[:200]!r}")
+    _on_each([session for session in sessions if session.identifier is not None], seconds, one)
 
 
 def large_results(
@@ -298,6 +296,29 @@ def _many_sessions(
         return Burst(len(taken), spent, quantile(taken, 0.5), quantile(taken, 0.99)), opened
 
     return uvloop.run(run())
+
+
+def _on_each(
+    sessions: Sequence[Session],
+    seconds: float,
+    one: Callable[[wire.StreamingConnection, Session], Awaitable[None]],
+) -> None:
+    if not sessions:
+        return
+
+    async def run() -> None:
+        connections = [await wire.connect(sessions[0].endpoint.port) for _ in range(_SETUP_CONNECTIONS)]
+        left = iter(sessions)
+
+        async def work(connection: wire.StreamingConnection) -> None:
+            for session in left:
+                await one(connection, session)
+
+        await asyncio.wait_for(asyncio.gather(*map(work, connections)), seconds)
+        for connection in connections:
+            connection.close()
+
+    uvloop.run(run())
 
 
 def _prepare_calls(sessions: Sequence[Session]) -> bytes:

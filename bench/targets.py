@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -14,12 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import httptools
+
 from bench import programs, wire
 from bench.processes import LOAD_CPU, TARGET_CPU, Process
 from bench.wire import Connection, Endpoint
 
 READY_SECONDS = 15.0
 SERVER = "bench"
+_PORTS = (18_000, 32_000)
+_PORT_ATTEMPTS = 100
 _NGINX = """\
 daemon off;
 pid {folder}/nginx.pid;
@@ -228,12 +233,22 @@ def answers(endpoint: Endpoint) -> bool:
                     connection.exchange(wire.end_session(session))
             else:
                 wire.result_of(connection.exchange(wire.rpc_request(endpoint, None, "tools/list")), 1)
-    except (OSError, wire.WireError):
+    except (OSError, wire.WireError, httptools.HttpParserError):
         return False
     return True
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port below those the kernel gives to clients.
+
+    Asking for one of those until somebody listens can connect a client to itself.
+    """
+    for _ in range(_PORT_ATTEMPTS):
+        port = random.randrange(*_PORTS)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise StartError("no free port found between {} and {}; stop what uses them".format(*_PORTS))

@@ -69,10 +69,9 @@ class Answer:
 class Connection:
     """A blocking keep-alive connection: the shortest way to time one exchange."""
 
-    def __init__(self, port: int, seconds: float = WAIT_SECONDS, source: str = "127.0.0.1") -> None:
-        self._socket = socket.create_connection(
-            ("127.0.0.1", port), timeout=seconds, source_address=(source, 0)
-        )
+    def __init__(self, port: int, seconds: float = WAIT_SECONDS, source: str | None = None) -> None:
+        origin = None if source is None else (source, 0)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=seconds, source_address=origin)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def exchange(self, raw: bytes) -> Answer:

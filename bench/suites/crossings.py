@@ -37,6 +37,7 @@ def stdio(run: Run) -> None:
         if name not in started:
             started[name] = start(name)
             shared[name] = load.open_sessions(started[name].endpoint, load.CONNECTIONS)
+            load.use_sessions(shared[name])
         _measure_stdio(run, name, started[name], shared[name], number)
 
     run.rounds("stdio", ("mooring", "mcp-proxy"), visit)
@@ -73,8 +74,7 @@ def bridges(run: Run) -> None:
             started[name] = run.stage.mooring([run.stage.remote(SERVER, f"/{server}")], _era(client))
             endpoint = started[name].endpoint
         opened[name] = load.open_sessions(endpoint, load.CONNECTIONS)
-        with wire.Connection(endpoint.port) as connection:
-            load.check_echo(connection, opened[name][0])
+        load.use_sessions(opened[name])
 
     def visit(name: str, number: int) -> None:
         if name not in opened:

@@ -52,18 +52,18 @@ def memory(run: Run) -> None:
 
 def _crowded(run: Run, number: int) -> None:
     started = {name: run.stage.mooring([run.stage.remote(SERVER)]) for name in _CROWDS}
-    held = load.Held()
+    streams = load.Streams()
     try:
         workers = {name: _warm(run, target) for name, target in started.items()}
-        _fill_sessions(run, started["full"], held, number)
-        _fill_streams(run, started["streaming"], held, number)
+        _fill_sessions(run, started["full"], number)
+        _fill_streams(run, started["streaming"], streams, number)
         _measure_idle(run, started, number)
         for turn in range(_TURNS):
             for name in rotated(_CROWDS, turn):
                 burst, cost = run.calls(started[name], workers[name])
                 run.record.add("memory", name, number * _TURNS + turn, cpu_us=cost / burst.calls * 1e6)
     finally:
-        held.close_streams()
+        streams.close()
         for target in started.values():
             run.stage.end(target)
 
@@ -91,23 +91,22 @@ def _warm(run: Run, target: Target) -> list[Session]:
     return sessions
 
 
-def _fill_sessions(run: Run, target: Target, held: load.Held, number: int) -> None:
+def _fill_sessions(run: Run, target: Target, number: int) -> None:
     base = target.process.memory().resident_kb
     run.record.add("memory", "mooring", number, resident_mb_0=base / 1000)
+    opened = 0
     for count, word in zip(run.scale.open_sessions, ("some", "many"), strict=True):
-        held.sessions += _exactly(
-            load.open_sessions(target.endpoint, count - len(held.sessions)), count - len(held.sessions)
-        )
+        _open_and_use(target.endpoint, count - opened)
+        opened = count
         resident = target.process.memory().resident_kb
         values = {f"resident_mb_{word}": resident / 1000, f"kb_per_session_{word}": (resident - base) / count}
         run.record.add("memory", "mooring", number, **values)
 
 
-def _fill_streams(run: Run, target: Target, held: load.Held, number: int) -> None:
+def _fill_streams(run: Run, target: Target, streams: load.Streams, number: int) -> None:
     base = target.process.memory().resident_kb
     count = run.scale.open_streams
-    sessions = _exactly(load.open_sessions(target.endpoint, count), count)
-    load.open_streams(held, sessions)
+    streams.open(_open_and_use(target.endpoint, count))
     resident = target.process.memory().resident_kb
     run.record.add(
         "memory",
@@ -118,16 +117,21 @@ def _fill_streams(run: Run, target: Target, held: load.Held, number: int) -> Non
     )
 
 
-def _exactly(sessions: list[Session], count: int) -> list[Session]:
+def _open_and_use(endpoint: Endpoint, count: int) -> list[Session]:
+    """As many sessions as asked for, each with a call behind it."""
+    sessions = load.open_sessions(endpoint, count)
     if len(sessions) < count:
         raise WireError(f"only {len(sessions)} of {count} sessions could be opened in time")
+    load.use_sessions(sessions)
     return sessions
 
 
 def _slow_peer(run: Run) -> None:
     target = run.stage.fastmcp("default")
+    load.use_sessions(load.open_sessions(target.endpoint, 1))
     base = target.process.memory().resident_kb
     sessions = load.open_sessions(target.endpoint, _SLOW_SESSIONS, 10.0)
+    load.use_sessions(sessions)
     resident = target.process.memory().resident_kb
     run.record.add(
         "memory",
@@ -186,10 +190,10 @@ def _spread_sessions(target: Target, kind: str, count: int) -> list[Session]:
     """Sessions that use all there is: every server, a client that has listed every tool, every session."""
     if kind == "servers":
         endpoints = [target.at(f"/mcp/bench-{number}") for number in range(count)]
-        return [session for endpoint in endpoints for session in _exactly(load.open_sessions(endpoint, 1), 1)]
+        return [session for endpoint in endpoints for session in _open_and_use(endpoint, 1)]
     if kind == "tools":
-        return [_listed(session, count) for session in load.open_sessions(target.endpoint, load.CONNECTIONS)]
-    return _exactly(load.open_sessions(target.endpoint, count), count)
+        return [_listed(session, count) for session in _open_and_use(target.endpoint, load.CONNECTIONS)]
+    return _open_and_use(target.endpoint, count)
 
 
 def _listed(session: Session, count: int) -> Session:

@@ -54,7 +54,7 @@ def latency(run: Run) -> None:
         run.record.add("latency", name, number, c1_p50_us=alone.p50_us, c1_p99_us=alone.p99_us)
         if not target.fast:
             return
-        sessions = load.open_sessions(target.endpoint, load.CONNECTIONS)
+        sessions = _checked_sessions(target)
         paced = load.with_wrk(sessions, run.scale.burst_seconds, pace_ms=PACE_MS)
         load.end_sessions(sessions)
         run.record.add("latency", name, number, c32_p50_us=paced.p50_us, c32_p99_us=paced.p99_us)
@@ -134,8 +134,7 @@ def _add_latency_over_direct(run: Run, suite: str, metrics: tuple[str, ...]) -> 
 
 def _checked_sessions(target: Target) -> list[Session]:
     sessions = load.open_sessions(target.endpoint, load.CONNECTIONS)
-    with Connection(target.endpoint.port) as connection:
-        load.check_echo(connection, sessions[0])
+    load.use_sessions(sessions)
     return sessions
 
 
