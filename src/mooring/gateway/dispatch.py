@@ -66,6 +66,7 @@ class Dispatcher:
         exchange = Exchange(
             server, client, envelope, jsonrpc.forwardable(data, envelope), sink, relayable=relayable
         )
+        exchange.key = key
         client.running[key] = exchange
         server.start(exchange)
 
@@ -157,7 +158,8 @@ class Dispatcher:
             relayable=relayable,
         )
         exchange.meta = read
-        running[jsonrpc.id_key(envelope.id)] = exchange
+        exchange.key = jsonrpc.id_key(envelope.id)
+        running[exchange.key] = exchange
         sink.bind(exchange)
         server.start(exchange)
         return exchange

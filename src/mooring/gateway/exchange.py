@@ -68,6 +68,7 @@ class Exchange:
         "final_deadline",
         "flow",
         "headers",
+        "key",
         "meta",
         "on_input",
         "params",
@@ -97,6 +98,7 @@ class Exchange:
         self.envelope = envelope
         self.body = body
         self.sink = sink
+        self.key: int | str | None = None
         self.params = params
         self.meta: Meta | None = None
         self.headers = headers

@@ -129,7 +129,8 @@ class Interactions:
             }
         )
         exchange.sink = None
-        exchange.client.running.pop(jsonrpc.id_key(exchange.envelope.id), None)
+        if exchange.key is not None:
+            exchange.client.running.pop(exchange.key, None)
         sink.answer(jsonrpc.result(exchange.envelope.id, result))
 
     def resume(self, retry: Exchange) -> Exchange | None:

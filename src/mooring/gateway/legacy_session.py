@@ -78,7 +78,7 @@ class LegacySession(UpstreamSession):
     async def call(self, exchange: Exchange) -> Answer:
         if self._turn is None:
             answer = await self._call(exchange)
-        else:
+        else:  # it asks in ways that only turns keep apart
             async with self._turn:
                 answer = await self._call(exchange)
         if answer.error and exchange.method == "tools/call" and self._wants_task(exchange, answer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from functools import partial
 from typing import Any, Final, cast
 
@@ -75,6 +76,14 @@ class Server:
         self.tasks = TaskTable(interactions)
         self._annotations: dict[str, dict[routing_headers.Path, str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._legacy_routes: dict[str, Handler] = {
+            "ping": self._pong,
+            "logging/setLevel": self._set_level,
+            "resources/subscribe": self._change_subscription,
+            "resources/unsubscribe": self._change_subscription,
+            **dict.fromkeys(("tasks/get", "tasks/result", "tasks/list", "tasks/cancel"), self._legacy_task),
+            **dict.fromkeys(NOT_IN_LEGACY, self._unknown),
+        }
         self._handle: Handler = compose(chain, self._route)
 
     # Running an exchange
@@ -106,9 +115,8 @@ class Server:
         finally:
             del self.exchanges[exchange]
             running = exchange.client.running
-            key = jsonrpc.id_key(exchange.envelope.id)
-            if running.get(key) is exchange:
-                del running[key]
+            if exchange.key is not None and running.get(exchange.key) is exchange:
+                del running[exchange.key]
             if exchange.parked is not None:
                 self.interactions.forget(exchange)
 
@@ -169,25 +177,22 @@ class Server:
 
     # Routing
 
-    async def _route(self, exchange: Exchange) -> Answer | None:
-        client = exchange.client
-        if client.era is Era.MODERN:
-            return await self._route_modern(exchange)
-        match exchange.method:
-            case "ping":
-                return Answer(version=client.version, result=b"{}")
-            case "logging/setLevel":
-                return await self._set_level(exchange)
-            case "resources/subscribe" | "resources/unsubscribe":
-                return await self._change_subscription(exchange)
-            case "tools/call" if client.version >= V2025_11_25:
-                return await self._call_or_task(exchange)
-            case "tasks/get" | "tasks/result" | "tasks/list" | "tasks/cancel":
-                return await self._legacy_task(exchange)
-            case method if method in NOT_IN_LEGACY:
-                raise MethodNotFound(f"`{method}` does not exist in revision {client.version}")
-            case _:
-                return await self.upstream.call(exchange)
+    def _route(self, exchange: Exchange) -> Awaitable[Answer | None]:
+        """Who answers; not a coroutine itself, since every layer of them costs each call a little."""
+        if exchange.client.era is Era.MODERN:
+            return self._route_modern(exchange)
+        special = self._legacy_routes.get(exchange.method)
+        if special is not None:
+            return special(exchange)
+        if exchange.method == "tools/call" and b'"task"' in exchange.body:
+            return self._call_or_task(exchange)
+        return self.upstream.call(exchange)
+
+    async def _pong(self, exchange: Exchange) -> Answer:
+        return Answer(version=exchange.client.version, result=b"{}")
+
+    async def _unknown(self, exchange: Exchange) -> Answer:
+        raise MethodNotFound(f"`{exchange.method}` does not exist in revision {exchange.client.version}")
 
     async def _route_modern(self, exchange: Exchange) -> Answer | None:
         method = exchange.method
@@ -226,7 +231,7 @@ class Server:
     async def _call_or_task(self, exchange: Exchange) -> Answer:
         """A 2025-11-25 client may want a task; where the server has none of that kind, we keep it."""
         wish = tasks.wish_of(exchange.envelope.params)
-        if wish is None or await self._has_tasks(exchange.client):
+        if wish is None or exchange.client.version < V2025_11_25 or await self._has_tasks(exchange.client):
             return await self.upstream.call(exchange)
         params, ttl = wish
         envelope = jsonrpc.Envelope("2.0", exchange.envelope.id, exchange.method, Raw(params))
@@ -252,7 +257,8 @@ class Server:
         sink = exchange.sink
         record = self.tasks.create(exchange)
         exchange.deadline = exchange.final_deadline
-        exchange.client.running.pop(jsonrpc.id_key(exchange.envelope.id), None)
+        if exchange.key is not None:
+            exchange.client.running.pop(exchange.key, None)
         if sink is not None:
             sink.answer(jsonrpc.result(exchange.envelope.id, tasks.created_modern(record)))
 
@@ -287,7 +293,8 @@ class Server:
         if resumed is None:
             return _expired(exchange)
         exchange.sink = None
-        exchange.client.running[jsonrpc.id_key(resumed.envelope.id)] = resumed
+        resumed.key = jsonrpc.id_key(resumed.envelope.id)
+        exchange.client.running[resumed.key] = resumed
         if sink is not None:
             sink.bind(resumed)
         return None

@@ -79,8 +79,18 @@ class Upstream:
                 if self._is_special(client):
                     answer = await self._call_specially(exchange)
                 else:
-                    session = await self.session_for(client)
-                    answer = await self._call(exchange, session, exchange.started)
+                    session = self._sessions.get(client.key)
+                    if session is None or session.owner is not client or session.lost is not None:
+                        session = await self.session_for(client)
+                    session.last_used = exchange.started
+                    answer = await session.call(exchange)
+            except SessionLost as error:
+                self._forget_lost(error)
+                self.health.failed(loop.time(), str(error))
+                if retries <= 0:
+                    raise
+                retries -= 1
+                continue
             except UpstreamFailed as error:
                 self.health.failed(loop.time(), str(error))
                 if retries <= 0 or error.started:
@@ -96,13 +106,11 @@ class Upstream:
             reason = "; ".join(self.health.reasons(now)[:1])
             raise UpstreamUnavailable(f"`{self.server_id}` is down ({reason}); try again in {left:.0f} s")
 
-    async def _call(self, exchange: Exchange, session: UpstreamSession, now: float) -> Answer:
-        session.last_used = now
-        try:
-            return await session.call(exchange)
-        except SessionLost as error:
-            self.discard(session, str(error))
-            raise
+    def _forget_lost(self, error: SessionLost) -> None:
+        """The server has forgotten one of our sessions; `error` comes from its wire."""
+        for session in list(self._sessions.values()):
+            if session.wire is error.wire:
+                self.discard(session, str(error))
 
     def _is_special(self, client: Client) -> bool:
         """Whether a call needs a session that no other call uses meanwhile."""
@@ -114,7 +122,8 @@ class Upstream:
         now = asyncio.get_running_loop().time()
         special = self._own_session if self.policy.share == "call" else self._leased
         async with special(exchange.client) as session:
-            return await self._call(exchange, session, now)
+            session.last_used = now
+            return await session.call(exchange)
 
     def _is_stateless(self, client: Client) -> bool:
         verdict = self._detector.verdict(client.era)
@@ -170,9 +179,6 @@ class Upstream:
 
     async def session_for(self, client: Client) -> UpstreamSession:
         """The session that serves this client, opened if need be."""
-        session = self._sessions.get(client.key)
-        if session is not None and session.owner is client and session.lost is None:
-            return session  # its own: the common case, without another look
         key, opening = self._key_for(client)
         session = self._sessions.get(key)
         if session is not None and session.lost is None:

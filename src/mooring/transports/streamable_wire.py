@@ -89,11 +89,15 @@ class StreamableWire:
             leg.body = jsonrpc.request(leg.id, leg.method, leg.params)
         if self._events.tracing:
             self._events.on_traffic("out", leg.body)
-        response = await self._exchange(
-            b"POST", self._post_headers + (leg.headers or self._legacy_headers), leg.body
-        )
+        headers = self._post_headers + (leg.headers or self._legacy_headers)
+        try:
+            response = await self._pool.request(b"POST", self._target, headers, leg.body)
+        except TransportError as error:
+            raise _translated(error) from error
         if leg.method == "initialize":
             self.offered_session = response.header(b"mcp-session-id")
+        if response.complete and response.status == 200 and not _is_event_stream(response):
+            return self.read_answer(leg, response.body())  # the common case: a small JSON answer
         polls_in_vain = 0
         while True:
             if response.status != 200:
@@ -132,7 +136,7 @@ class StreamableWire:
         response = await self._exchange(b"POST", self._post_headers + self._legacy_headers, message)
         if response.status == 404 and self.session_id is not None:
             response.abort()
-            raise SessionLost("the server has forgotten the session")
+            raise SessionLost(self)
         if not response.complete:
             await response.read(ERROR_BODY_BYTES)
         if response.status >= 400:
@@ -152,10 +156,8 @@ class StreamableWire:
     async def _exchange(self, method: bytes, headers: bytes, body: bytes) -> Response:
         try:
             return await self._pool.request(method, self._target, headers, body)
-        except ConnectFailed as error:
-            raise UpstreamUnavailable(str(error)) from error
         except TransportError as error:
-            raise UpstreamFailed(str(error)) from error
+            raise _translated(error) from error
 
     async def _json(self, leg: Leg, response: Response) -> Answer:
         if response.complete:
@@ -198,7 +200,7 @@ class StreamableWire:
         except TransportError as error:
             raise UpstreamFailed(str(error)) from error
         if status == 404 and self.session_id is not None:
-            raise SessionLost("the server has forgotten the session")
+            raise SessionLost(self)
         if status == 202:
             raise UpstreamFailed("the server accepted the request and will not answer it")
         try:
@@ -473,6 +475,10 @@ class _Unsolicited:
     def _on_end(self, _error: Exception | None) -> None:
         if not self.ended.done():
             self.ended.set_result(self._reader.last_id)
+
+
+def _translated(error: TransportError) -> UpstreamFailed:
+    return UpstreamUnavailable(str(error)) if isinstance(error, ConnectFailed) else UpstreamFailed(str(error))
 
 
 def _is_event_stream(response: Response) -> bool:

@@ -16,7 +16,11 @@ from mooring.protocol.jsonrpc import EMPTY, Envelope
 
 
 class SessionLost(UpstreamUnavailable):
-    """The server no longer knows our session (HTTP 404): the request provably never started."""
+    """The server no longer knows the session of this wire (HTTP 404): the request provably never started."""
+
+    def __init__(self, wire: Wire) -> None:
+        super().__init__("the server has forgotten the session")
+        self.wire = wire
 
 
 class Relay(Protocol):
