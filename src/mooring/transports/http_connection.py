@@ -144,6 +144,7 @@ class ServerConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._mode = _DISCARD
+        self._closing = True  # from here on the transport must not be touched: uvloop raises
         self._edge.lost(self, self._address)
         self._client_gone("the client closed the connection")
         upgraded = self._upgraded
@@ -203,7 +204,7 @@ class ServerConnection(asyncio.Protocol):
         if reader.in_body:
             if self.reply is None and reader.stream is None and self._body_deadline == NEVER:
                 self._body_deadline = clock + limits.body_seconds
-            if self.writable:
+            if self.writable and self._reading:
                 self.deadline = min(clock + limits.body_gap_seconds, self._body_deadline)
             if reader.continue_due and reader.stream is None and self.reply is None:
                 reader.continue_due = False
@@ -242,7 +243,7 @@ class ServerConnection(asyncio.Protocol):
         request, endpoint, stream, self.keep_alive, self.speaks_1_0, self._upgradable = arrival
         reply = self.reply = Reply(request, self)
         self._body_deadline = NEVER
-        if self.writable:
+        if self.writable and self._reading:
             self.deadline = NEVER
         try:
             if stream is None:
@@ -260,8 +261,7 @@ class ServerConnection(asyncio.Protocol):
             self._mode = _HOLD
         else:
             self._mode = _PARSE
-            if self.writable:
-                self.deadline = self._sweep.clock + self._limits.body_gap_seconds
+            self._rearm()
 
     def _fail(self, reply: Reply) -> None:
         if reply.started:
@@ -334,7 +334,7 @@ class ServerConnection(asyncio.Protocol):
 
     def body_wanted(self) -> None:
         reader = self._reader
-        if reader.continue_due:
+        if reader.continue_due and not self._closing:
             reader.continue_due = False
             self.transport.write(_CONTINUE)
         self._resume_reading()
@@ -470,7 +470,10 @@ class ServerConnection(asyncio.Protocol):
             self.deadline = self._sweep.clock + self._limits.write_stall_seconds
 
     def _check_hangup(self) -> None:
-        """While reading is paused the loop does not notice that the client has gone: ask the kernel."""
+        """While reading is paused the loop does not notice that the client has gone: ask the kernel.
+
+        It knows unless the client sent more than the socket's buffers hold; then the end is behind that.
+        """
         self.deadline = self._sweep.clock + _HANGUP_CHECK_SECONDS
         if _hung_up(self.transport):
             self.transport.abort()

@@ -11,7 +11,7 @@ from mooring.transports.compression import BadEncoding, StreamDecoder
 from mooring.transports.http_errors import ConnectionLost, ResponseTooLarge, TransportError
 from mooring.transports.http_limits import ClientLimits
 
-_DECODE_BYTES = 16_384  # packed bytes unpacked before looking again whether the reader still wants more
+_DECODE_BYTES = 1_024  # unpacked at a time: even a bomb gives only a megabyte or a few before it is looked at
 _EXPANSION_FREE_BYTES = 8_388_608  # whatever their ratio: it means little for small bodies
 
 
@@ -64,7 +64,7 @@ class BodyFlow:
         self._chunks: deque[bytes] = deque()
         self._buffered = 0
         self._total = 0
-        self._packed: deque[bytes] = deque()
+        self._packed: deque[memoryview] = deque()
         self._packed_bytes = 0
         self._received = False  # nothing more comes from the network
         self._paused = False  # the reader asked us to wait
@@ -145,7 +145,7 @@ class BodyFlow:
         if self._decoder is None:
             self._store(data)
         else:
-            self._packed.append(data)
+            self._packed.append(memoryview(data))
             self._packed_bytes += len(data)
 
     def finish(self) -> None:
@@ -165,10 +165,12 @@ class BodyFlow:
 
     def deliver(self) -> None:
         """Pass on what was received, as far as the reader takes it."""
-        if self._decoder is not None:
-            self._unpack()
         chunks = self._chunks
-        while chunks and not self._paused and self._on_data is not None:
+        while True:
+            if self._decoder is not None:
+                self._unpack()
+            if not chunks or self._paused or self._on_data is None:
+                break
             chunk = chunks.popleft()
             self._buffered -= len(chunk)
             self._on_data(chunk)
@@ -212,13 +214,14 @@ class BodyFlow:
     def _unpack(self) -> None:
         decoder, packed = self._decoder, self._packed
         assert decoder is not None
+        # With a reader there is no need to get ahead of it; without one, up to what may wait.
+        limit = self._limit if self._on_data is None else 0
         try:
-            while packed and not self._paused and self._buffered <= self._limit:
+            while packed and not self._paused and self._buffered <= limit:
                 data = packed.popleft()
                 if len(data) > _DECODE_BYTES:
                     packed.appendleft(data[_DECODE_BYTES:])
-                    data = data[:_DECODE_BYTES]
-                decoder.decode(data, self._store_unpacked)
+                decoder.decode(bytes(data[:_DECODE_BYTES]), self._store_unpacked)
             if self._received and not packed and not self.complete and self.error is None:
                 decoder.finish()
                 self.complete = True

@@ -1,8 +1,8 @@
 """Recognises a message whose head is, but for its content-length, byte for byte the one before.
 
 A client that keeps its connection sends the same headers again and again, and so does a server. The first
-time, a head goes through the parser and every check. When the next message of the connection has the same bytes
-around another length, and is complete, nothing is left to find out about it: its parts are already known.
+time, a head goes through the parser and every check. When the next message of the connection has the same
+bytes around another length, and is complete, nothing is left to find out about it: its parts are known.
 Whatever differs in a single byte goes through the parser again.
 """
 
