@@ -163,7 +163,9 @@ def growth(run: Run) -> None:
         run.record.add("growth", kind, 0, **{f"idle_cpu_ms_{count}": milliseconds})
 
     def visit(name: str, number: int) -> None:
-        burst, cost = run.calls(*ready[name])
+        target, sessions = ready[name]
+        load.use_sessions(sessions)  # what was idle since the last round may have been closed
+        burst, cost = run.calls(target, sessions)
         kind, _, count = name.partition(" ")
         run.record.add("growth", kind, number, **{f"cpu_us_{count}": cost / burst.calls * 1e6})
 
