@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 
 from mooring.text.errors import Position, TextError, UnreadableSource
+from mooring.text.markdown.outline import outline
 from mooring.text.markdown.reader import read_document
 from mooring.text.markdown.writer import write_extended
 from mooring.text.report import Report
 from mooring.text.tree import Node, canonical, doc, node, text
 
-__all__ = ["read", "write"]
+__all__ = ["outline", "read", "write"]
 
 
 def read(source: str | bytes, report: Report, *, lenient: bool = False) -> Node:

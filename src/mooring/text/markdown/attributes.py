@@ -83,21 +83,12 @@ def _pair(name: str, value: str, delicate: bool) -> str:
         return f"#{value}"
     if name in FLAGS and value == "true":
         return name
-    if value[:1] in ("{", "[") and _is_json(value):
-        quoted = value.replace("'", "\\u0027")
-        return f"{name}='{_escape_strings(quoted) if delicate else quoted}'"
+    if isinstance(value, Json) and value[:1] in ("{", "["):
+        return f"{name}='{_escape_strings(value) if delicate else value}'"
     if _BARE.fullmatch(value):
         return f"{name}={value}"
     quoted = quote(value)
     return f"{name}={quoted.translate(_DELICATE) if delicate else quoted}"
-
-
-def _is_json(value: str) -> bool:
-    try:
-        json.loads(value)
-    except ValueError:
-        return False
-    return True
 
 
 def _escape_strings(value: str) -> str:
@@ -105,10 +96,18 @@ def _escape_strings(value: str) -> str:
     return re.sub(r'"(?:[^"\\]|\\.)*"', lambda found: found[0].translate(_DELICATE), value)
 
 
-def quote(value: Any) -> str:
-    """JSON that survives as one line of UTF-8."""
+class Json(str):
+    """A text known to be JSON."""
+
+    __slots__ = ()
+
+
+def quote(value: Any) -> Json:
+    """JSON that survives as one line of UTF-8, between single quotes too."""
     made = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return made if made.isprintable() else json.dumps(value, separators=(",", ":"))
+    if not made.isprintable():
+        made = json.dumps(value, separators=(",", ":"))
+    return Json(made.replace("'", "\\u0027"))
 
 
 # ---------------------------------------------------------------- names per node

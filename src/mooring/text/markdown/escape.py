@@ -11,21 +11,22 @@ from markdown_it.common.utils import MD_TRIM_CHARS, isMdAsciiPunct, isWhiteSpace
 _SUSPECT = re.compile(r"[\\`*_~\[\]<&{}!:\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]|www\.")
 _DIRECTIVE_AHEAD = re.compile(r":[A-Za-z][\w-]*(?:\[|$)")
 _ENTITY_AHEAD = re.compile(r"&#?\w+;")
-_PAIR = re.compile(r"\[[^\[\]\\\n]*\](?=[^(\[:{])")
-_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+_PAIR = re.compile(r"\[[^\[\]\\\n]*\]")
+# At the start of a block these would be a task, a decision or an alert.
+_ALERTS = "INFO|NOTE|TIP|IMPORTANT|WARNING|CAUTION|ERROR|SUCCESS|CUSTOM"
+_BOX = re.compile(rf"\[(?:[ xX!?]\]|!|(?:{_ALERTS})\])")
 _SCHEME = re.compile(r"(?:https?|ftp)\Z", re.IGNORECASE)
 _TAG_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/!?")
 
 # What a line must not begin with; the group is where the backslash goes in front.
 _LINE_START = re.compile(
     r"""(?:
-      ()(?:\#{1,6}(?=[ \t]|$) | > | [-+*](?=[ \t]|$) | (?:[-_*][ \t]*){3,}$ | ~~~ | ::+ | \{ )
+      ()(?:\#{1,6}(?=[ \t]|$) | > | [-+*](?=[ \t]|$) | ~~~ | ::+ | \{
+        | (?:-[ \t]*){3,}$ | (?:_[ \t]*){3,}$ | (?:\*[ \t]*){3,}$ )
     | \d{1,9}()(?=[.)](?:[ \t]|$))
     )""",
     re.VERBOSE,
 )
-# A later line of a paragraph that would underline it, or make it the head of a table.
-_UNDERLINE = re.compile(r"=+[ \t]*$|[-:| \t]*-[-:| \t]*$")
 
 
 def is_space(character: str) -> bool:
@@ -66,7 +67,7 @@ def text(value: str, before: str, after: str, *, bracketed: bool) -> str:
         character = value[at]
         previous = value[at - 1] if at else (";" if lead else before)
         following = value[at + 1] if at + 1 < len(value) else ("&" if tail else after)
-        written = _written(value, at, previous, following, bracketed=bracketed)
+        written = _written(_Spot(value, at, previous, following), "&" if tail else after, bracketed=bracketed)
         if written is None:
             continue
         made += (value[done:at], written)
@@ -85,17 +86,17 @@ def _edges(value: str, before: str, after: str) -> tuple[str, str, str]:
     return lead, value, tail
 
 
-def _written(value: str, at: int, previous: str, following: str, *, bracketed: bool) -> str | None:
-    """The safe form of the suspect character at `at`, or None when it is harmless there."""
-    character = value[at]
+def _written(spot: "_Spot", after: str, *, bracketed: bool) -> str | None:
+    """The safe form of a suspect character, or None when it is harmless there."""
+    character = spot.value[spot.at]
     if character == "w":
         return "www\\."
     if character == "[":
-        unsafe = bracketed or previous in ("", "\n", "!", "]") or not _harmless_pair(value, at)
+        unsafe = bracketed or spot.previous in ("!", "]") or not _harmless_pair(spot, after)
     elif character == "]":
         unsafe = bracketed
     elif character in _CHECKS:
-        unsafe = _CHECKS[character](_Spot(value, at, previous, following))
+        unsafe = _CHECKS[character](spot)
     else:
         return entity(character)
     return "\\" + character if unsafe else None
@@ -118,19 +119,20 @@ class _Spot(NamedTuple):
 _CHECKS: dict[str, Callable[[_Spot], bool]] = {
     "\t": lambda _: False,
     "`": lambda _: True,
-    "\\": lambda spot: spot.following in _PUNCTUATION or spot.following in ("", "\n"),
+    "\\": lambda spot: not (spot.following.isalnum() or spot.following == " "),
     "*": lambda spot: not (spot.previous in _BLANKS and spot.following in _BLANKS),
     "_": lambda spot: _opens_or_closes(spot.previous) or _opens_or_closes(spot.following),
     "~": lambda spot: "~" in (spot.previous, spot.following) or spot.at == 0 or spot.last,
     "<": lambda spot: spot.following in _TAG_START,
     "&": lambda spot: bool(_ENTITY_AHEAD.match(spot.value, spot.at)),
     "!": lambda spot: spot.following == "[" and spot.last,
-    "{": lambda spot: spot.previous in _BEFORE_BRACE,
+    "{": lambda spot: not (spot.previous.isalnum() or spot.previous in _BEFORE_PLAIN_BRACE),
     "}": lambda spot: spot.following in ("", "\n") and spot.last,
     ":": lambda spot: _starts_directive(spot.value, spot.at),
 }
 _BLANKS = frozenset(" \t")
-_BEFORE_BRACE = frozenset({"", "\n", ")", "]", "}", ">"})
+# After anything else a brace might belong to a link, an image or a directive.
+_BEFORE_PLAIN_BRACE = frozenset(" \"'(:,=$")
 
 
 def _starts_directive(value: str, at: int) -> bool:
@@ -145,9 +147,15 @@ def _opens_or_closes(neighbour: str) -> bool:
     return neighbour == "_" or is_space(neighbour) or is_punctuation(neighbour)
 
 
-def _harmless_pair(value: str, at: int) -> bool:
-    """`a[0] b`: closed in the same text and not followed by what would make it a link; no directive name."""
-    return bool(_PAIR.match(value, at)) and not re.search(r":[A-Za-z][\w-]*\Z", value[max(0, at - 40) : at])
+def _harmless_pair(spot: _Spot, after: str) -> bool:
+    """`a[0] b`: closed in the same text, not followed by what would make it a link, no directive, no box."""
+    pair = _PAIR.match(spot.value, spot.at)
+    if not pair or (spot.previous in ("", "\n") and _BOX.match(spot.value, spot.at)):
+        return False
+    following = spot.value[pair.end()] if pair.end() < len(spot.value) else after
+    if following and following in "([:{":
+        return False
+    return not re.search(r":[A-Za-z][\w-]*\Z", spot.value[max(0, spot.at - 40) : spot.at])
 
 
 def lines(markdown: str) -> str:
@@ -163,9 +171,12 @@ def _line(line: str, *, later: bool) -> str:
     if found:
         at = found.start(1) if found[1] is not None else found.start(2)
         return f"{line[:at]}\\{line[at:]}"
-    if later and line and _UNDERLINE.match(line):
-        return "\\" + line
-    return line
+    return "\\" + line if later and _is_underline(line) else line
+
+
+def _is_underline(line: str) -> bool:
+    """A later line of a paragraph that would underline it, or make it the head of a table."""
+    return bool(line) and (not line.rstrip(" \t").strip("=") or ("-" in line and not line.strip("-:| \t")))
 
 
 _LABEL_SUSPECT = re.compile(r"[\\\[\]&<`\x00-\x08\x0a-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
@@ -208,10 +219,13 @@ def destination(value: str) -> str | None:
 
 def title(value: str) -> str | None:
     """A link title in double quotes."""
-    if any(ord(each) < 0x20 or 0x7F <= ord(each) < 0xA0 or 0xD800 <= ord(each) < 0xE000 for each in value):
+    if any(
+        (ord(each) < 0x20 and each not in "\n\t") or 0x7F <= ord(each) < 0xA0 or 0xD800 <= ord(each) < 0xE000
+        for each in value
+    ):
         return None
-    escaped = re.sub(r'"|\\(?=[!-/:-@\[-`{-~]|$)|&(?=#?\w+;)', lambda found: "\\" + found[0], value)
-    return f'"{escaped}"'
+    escaped = re.sub(r'"|\\(?=[!-/:-@\[-`{-~]|\n|$)|&(?=#?\w+;)', lambda found: "\\" + found[0], value)
+    return '"' + escaped.replace("\n", "&#10;") + '"'
 
 
 def code_span(value: str) -> str | None:

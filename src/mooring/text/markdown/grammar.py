@@ -92,7 +92,7 @@ def _container(state: StateBlock, start_line: int, end_line: int, silent: bool) 
     end = min(_closers(state).get(start_line, end_line), end_line)
     token = state.push("directive_open", "", 1)
     token.map = [start_line, end]
-    token.meta = {"name": opener[2], "label": opener[3], "given": given}
+    token.meta = {"name": opener[2], "label": opener[3], "given": given, "end": end}
     _inside(state, start_line + 1, end)
     closed = end < end_line and state.sCount[end] >= state.blkIndent and state.line >= end
     if closed:

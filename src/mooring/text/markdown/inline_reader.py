@@ -20,7 +20,13 @@ _TAG_MARKS: dict[str, Mark] = {
     "sub": {"type": "subsup", "attrs": {"type": "sub"}},
     "sup": {"type": "subsup", "attrs": {"type": "sup"}},
 }
-_TAG = re.compile(r"<(/?)(u|sub|sup|br)\s*/?>", re.IGNORECASE)
+_TAGS: dict[str, Mark] = {
+    **_TAG_MARKS,
+    "strong": {"type": "strong"},
+    "em": {"type": "em"},
+    "del": {"type": "strike"},
+}
+_TAG = re.compile(r"<(/?)(u|sub|sup|strong|em|del|br)\s*/?>", re.IGNORECASE)
 _OPENING: dict[str, Mark] = {
     "strong_open": {"type": "strong"},
     "em_open": {"type": "em"},
@@ -252,9 +258,9 @@ class _Builder:
                 return
             if not slash and closing.get(name, 0) > len([tag for tag in self._tags if tag == name]):
                 self._tags.append(name)
-                self._marks.append(_TAG_MARKS[name])
+                self._marks.append(_TAGS[name])
                 return
-            if slash and self._tags and self._tags[-1] == name and _TAG_MARKS[name] in self._marks[-1:]:
+            if slash and self._tags and self._tags[-1] == name and _TAGS[name] in self._marks[-1:]:
                 closing[name] -= 1
                 self._tags.pop()
                 self._marks.pop()

@@ -49,6 +49,8 @@ class InlineWriter:
     users: Mapping[str, str] = field(default_factory=dict[str, str])
     # Foreign source as it is; off where it would be read as a block.
     verbatim: bool = True
+    # Tags instead of directives where delimiters do not work.
+    plain: bool = False
 
     def write(self, content: list[Node]) -> str:
         items = [_item(node) for node in content]
@@ -72,7 +74,7 @@ class InlineWriter:
                 inner = [_without(item, mark) for item in items[at:end]]
                 piece = self._marked(mark, inner, before, following, bracketed=bracketed)
             made.append(piece)
-            before = piece[-1:] or before
+            before = _edge(piece) or before
             at = end
         return "".join(made)
 
@@ -104,13 +106,26 @@ class InlineWriter:
         if kind == "link":
             return self._link(mark, inner, before)
         if kind in _DELIMITERS:
-            content = self._sequence(inner, "*", "*", bracketed=bracketed)
             for delimiter in _DELIMITERS[kind]:
+                content = self._sequence(inner, delimiter[0], delimiter[0], bracketed=bracketed)
                 if _may_delimit(delimiter, content, before, after):
                     return f"{delimiter}{content}{delimiter}"
+            both = self._strong_and_em(kind, inner, bracketed=bracketed)
+            if both and _may_delimit("***", both, before, after):
+                return f"***{both}***"
+        if self.plain:
+            tag = _TAGS[kind]
+            return f"<{tag}>{self._sequence(inner, '>', '<', bracketed=bracketed)}</{tag}>"
         content = self._sequence(inner, "[", "]", bracketed=True)
         name, given = _bracket_form(mark)
         return f":{name}[{content}]{given}"
+
+    def _strong_and_em(self, kind: str, inner: list[_Item], *, bracketed: bool) -> str | None:
+        """The content of a run that is all strong and all em: inside a word only `***` can say so."""
+        other: Mark = {"type": {"strong": "em", "em": "strong"}.get(kind, "")}
+        if not all(other in item.marks or not item.is_text for item in inner):
+            return None
+        return self._sequence([_without(item, other) for item in inner], "*", "*", bracketed=bracketed)
 
     def _link(self, mark: Mark, inner: list[_Item], before: str) -> str:
         attrs = attributes(mark)
@@ -128,6 +143,7 @@ class InlineWriter:
         return f"[{content}]({target}){given}"
 
 
+_TAGS = {"strong": "strong", "em": "em", "strike": "del"}
 # The forms to try, the first that fits wins.
 _DELIMITERS = {"strong": ("**",), "em": ("_", "*"), "strike": ("~~",)}
 
@@ -153,8 +169,15 @@ def _bracket_form(mark: Mark) -> tuple[str, str]:
             return "comment", render([("id", attrs["id"])])
 
 
+def _edge(piece: str) -> str:
+    """The last character, or the backslash when it is escaped and therefore no delimiter."""
+    if piece[-2:-1] == "\\" and piece[-1] != "\n" and (len(piece) - len(piece[:-1].rstrip("\\"))) % 2 == 0:
+        return "\\"
+    return piece[-1:]
+
+
 def _may_delimit(delimiter: str, content: str, before: str, after: str) -> bool:
-    first, last, mark = content[:1], content[-1:], delimiter[0]
+    first, last, mark = content[:1], _edge(content), delimiter[0]
     if mark in (before, first, last):
         return False
     opens = not escape.is_space(first) and (

@@ -27,8 +27,10 @@ class Blocks(Protocol):
 
 
 class ListWriter:
-    def __init__(self, blocks: Blocks) -> None:
+    def __init__(self, blocks: Blocks, *, explicit: bool) -> None:
         self._blocks = blocks
+        # Say it when an id is missing; otherwise the reader would make one.
+        self._explicit = explicit
 
     def bullets(self, item: Node, parent: str, marker: str) -> str:
         items = [self._item(child, marker + " ") for child in _items(item, "listItem")]
@@ -69,7 +71,7 @@ class ListWriter:
             items.append(self._task(content[at], content[at + 1 : nested_end], marker))
             at = nested_end
         extra = [("tasks", "true")] if leading else []
-        if "localId" not in attributes(item):
+        if "localId" not in attributes(item) and self._explicit:
             extra.append(("attrs", "{}"))
         return self._blocks.with_line(item, parent, _joined(items), extra)
 
@@ -79,7 +81,11 @@ class ListWriter:
             raise Inexpressible
         box = _BOXES.get(state, "[ ]") if isinstance(state, str) else "[ ]"
         pairs = pairs_of(item, without=("state",) if state in _BOXES else ())
-        if "localId" not in attributes(item) and not any(name == "attrs" for name, _ in pairs):
+        if (
+            self._explicit
+            and "localId" not in attributes(item)
+            and not any(name == "attrs" for name, _ in pairs)
+        ):
             pairs.append(("attrs", "{}"))
         if item["type"] == "blockTaskItem":
             body = self._blocks.sequence([*children(item), *nested], "blockTaskItem", tight=True)

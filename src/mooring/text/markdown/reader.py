@@ -20,7 +20,9 @@ from mooring.text.report import Report
 from mooring.text.tree import Node, doc, raw_block
 
 _NEWLINES = re.compile(r"\r\n?")
-_ALERT = re.compile(r"\[!?(INFO|NOTE|TIP|IMPORTANT|WARNING|CAUTION|ERROR|SUCCESS)\](?:[ \t]*\n|[ \t]+|$)")
+_ALERT = re.compile(
+    r"\[!?(INFO|NOTE|TIP|IMPORTANT|WARNING|CAUTION|ERROR|SUCCESS|CUSTOM)\](?:[ \t]*\n|[ \t]+|$)"
+)
 _ALERT_PANELS = {"IMPORTANT": "note", "CAUTION": "error"}
 _DETAILS = re.compile(r"<details[^>]*>\s*<summary>(.*?)</summary>\s*$", re.DOTALL | re.IGNORECASE)
 _END_DETAILS = re.compile(r"\s*</details>\s*$", re.IGNORECASE)
@@ -79,16 +81,16 @@ class BlockReader:
         made: list[SourceBlock] = []
         at = 0
         while at < len(self.tokens):
-            first = self.tokens[at].map or [0, 0]
+            start = at
             nodes: list[Node] = []
             at = self._one(at, len(self.tokens), "doc", nodes, Pending())
-            last = self.tokens[at - 1]
-            end = max(each for each in (first[1], (last.map or first)[1]))
+            lines = [token.map for token in self.tokens[start:at] if token.map]
+            first, end = lines[0][0], max(each[1] for each in lines)
             if made and nodes and nodes[0]["type"] == "caption":
                 nodes = self._captioned(made[-1].nodes, nodes)
                 made[-1] = SourceBlock(made[-1].nodes + nodes, made[-1].start_line, end)
                 continue
-            made.append(SourceBlock(nodes, first[0], end))
+            made.append(SourceBlock(nodes, first, end))
         return made
 
     def blocks(self, at: int, end: int, parent: str) -> list[Node]:

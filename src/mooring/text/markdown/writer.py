@@ -30,7 +30,7 @@ from mooring.text.tree import (
 
 _COLONS = re.compile(r"^[ >]*(?:(?:[-*]|\d+[.)]) +)*(:{3,})", re.MULTILINE)
 _FENCES = re.compile(r"^ *(`{3,})", re.MULTILINE)
-_LANGUAGE = re.compile(r"[^\s`{}\\&~]+")
+_LANGUAGE = re.compile(r"[^\s`{}\\&~\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 # A list may follow its paragraph without a blank line only if it can interrupt one.
 _INTERRUPTS = re.compile(r"(?:\{[^\n]*\}\n)?(?:[-*]|1[.)]) +\S")
 _KEYS = frozenset({"type", "attrs", "content", "marks"})
@@ -40,19 +40,23 @@ _BULLETS = frozenset({"bulletList", "taskList"})
 def write_extended(document: Node, report: Report, users: Mapping[str, str]) -> str:
     if set(document) - {"type", "version", "content"} or document.get("version", 1) != 1:
         report.lost((), "only `version` and `content` of the document itself have a Markdown form")
-    made = BlockWriter(report, users).sequence(children(document), "doc")
+    made = extended_writer(report, users).sequence(children(document), "doc")
     return made + "\n" if made else ""
+
+
+def extended_writer(report: Report, users: Mapping[str, str]) -> "BlockWriter":
+    return BlockWriter(report, InlineWriter(users=users), InlineWriter(single_line=True, users=users))
 
 
 class BlockWriter:
     """Writes blocks; what has no syntax is kept as JSON and said so in the report."""
 
-    def __init__(self, report: Report, users: Mapping[str, str]) -> None:
+    def __init__(self, report: Report, inline: InlineWriter, line: InlineWriter) -> None:
         self.report = report
-        self.inline = InlineWriter(users=users)
-        self.line = InlineWriter(single_line=True, users=users)
+        self.inline = inline
+        self.line = line
         self._path: list[int] = []
-        self._lists = ListWriter(self)
+        self._lists = ListWriter(self, explicit=not inline.plain)
         self._tables = TableWriter(self)
         self._handlers: dict[str, Callable[[Node, str, str], str]] = {
             "paragraph": self._paragraph,
@@ -84,7 +88,20 @@ class BlockWriter:
         return tuple(step for index in self._path for step in ("content", index))
 
     def sequence(self, content: list[Node], parent: str, *, tight: bool = False) -> str:
-        """Blocks one after another; neighbouring lists of a kind get different markers."""
+        """Blocks one after another."""
+        made: list[str] = []
+        previous = ""
+        for item, block in zip(content, self.parts(content, parent), strict=True):
+            kind = item["type"]
+            if made:
+                joined = tight and previous == "paragraph" and _list_family(kind) and _INTERRUPTS.match(block)
+                made.append("\n" if joined else "\n\n")
+            made.append(block)
+            previous = kind
+        return "".join(made)
+
+    def parts(self, content: list[Node], parent: str) -> list[str]:
+        """Each block by itself; neighbouring lists of a kind get different markers."""
         made: list[str] = []
         previous, marker = "", "-"
         for index, item in enumerate(content):
@@ -92,14 +109,10 @@ class BlockWriter:
             adjacent = _list_family(kind) == _list_family(previous) != ""
             marker = ("*" if marker == "-" else "-") if adjacent else "-"
             self._path.append(index)
-            block = self.block(item, parent, marker)
+            made.append(self.block(item, parent, marker))
             self._path.pop()
-            if made:
-                joined = tight and previous == "paragraph" and _list_family(kind) and _INTERRUPTS.match(block)
-                made.append("\n" if joined else "\n\n")
-            made.append(block)
             previous = kind
-        return "".join(made)
+        return made
 
     def block(self, item: Node, parent: str, marker: str = "-") -> str:
         kind = item["type"]
@@ -188,6 +201,8 @@ class BlockWriter:
 
     def _quote(self, item: Node, parent: str, _: str) -> str:
         body = self._body(item)
+        if body == "::p":
+            return self.with_line(item, parent, ">")
         quoted = "\n".join(f"> {line}" if line else ">" for line in body.split("\n"))
         return self.with_line(item, parent, quoted)
 
@@ -308,7 +323,7 @@ def _has_surrogate(value: str) -> bool:
 
 def _starts_html_or_image(made: str, content: list[Node]) -> bool:
     """Would verbatim foreign source be read as a block of its own?"""
-    if len(content) == 1:
+    if len(content) == 1 and made.startswith("![") and not made.endswith('")'):
         return True
     return any(
         line.startswith("<") and any(start.search(line) for start, _, _ in HTML_SEQUENCES)
@@ -318,11 +333,12 @@ def _starts_html_or_image(made: str, content: list[Node]) -> bool:
 
 def _is_html_block(source: str) -> bool:
     """Will these lines be read as one HTML block that ends where they end?"""
-    if source.strip() != source or "\n\n" in source or "\r" in source or "\0" in source:
-        return False
     lines = source.split("\n")
+    first = lines[0].lstrip(" ")
+    if source.strip("\n") != source or "\r" in source or "\0" in source or len(lines[0]) - len(first) > 3:
+        return False
     for start, end, _ in HTML_SEQUENCES:
-        if start.search(lines[0]):
+        if start.search(first):
             if end.search(""):
                 return all(line.strip() for line in lines)
             return bool(end.search(lines[-1])) and not any(end.search(line) for line in lines[:-1])

@@ -1,0 +1,316 @@
+"""Puts an edit of the simplified form of a node back into the rich node it came from.
+
+Three versions meet: the original, `before` (what the plain reader was shown of it) and `after` (what came
+back). Where before and after agree the original stays untouched; where they differ the change is carried
+over, word by word in texts and child by child in lists and tables, so that ids, colours, comments and
+mentions survive.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any, NamedTuple
+
+from mooring.text.report import Path, Report
+from mooring.text.simplify import PLAIN_MARKS, Simplifier
+from mooring.text.tree import Mark, Node, attributes, canonical, children, compact_json, marks_of, sort_marks
+
+TEXT_BLOCKS = frozenset({"paragraph", "heading", "taskItem", "decisionItem", "caption"})
+_CONTAINERS = frozenset(
+    {"bulletList", "orderedList", "listItem", "taskList", "blockquote", "panel"}
+    | {"table", "tableRow", "tableCell", "tableHeader"}
+)
+_TOKEN = re.compile(r"\w+|\s|[^\w\s]")
+_BESIDE_CODE = frozenset({"code", "link", "annotation"})
+
+
+def comparable(item: Node) -> str:
+    """A node as text, without the ids a reader may have made up."""
+    return compact_json(_without_ids(canonical(item)))
+
+
+def _without_ids(item: Node) -> Node:
+    made = dict(item)
+    attrs = {name: value for name, value in attributes(item).items() if name != "localId"}
+    made.pop("attrs", None)
+    if attrs:
+        made["attrs"] = dict(sorted(attrs.items()))
+    if "content" in made:
+        made["content"] = [_without_ids(child) for child in children(item)]
+    return dict(sorted(made.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Merger:
+    simplifier: Simplifier
+    report: Report
+
+    def merge(self, original: Node, before: Node, after: Node, path: Path) -> Node:
+        if comparable(before) == comparable(after):
+            return original
+        if original["type"] in TEXT_BLOCKS and after["type"] in TEXT_BLOCKS:
+            return self._text_block(original, after, path)
+        if original["type"] == after["type"] == "codeBlock":
+            return _code_block(original, after)
+        same = original["type"] == after["type"] and original["type"] in _CONTAINERS
+        if same and len(children(original)) == len(children(before)):
+            return self._children(original, before, after, path)
+        for kind in sorted(_rich(original) - _rich(after)):
+            self.report.lost(path, f"{kind} could not be put back into the edited `{original['type']}`")
+        return after
+
+    def _children(self, original: Node, before: Node, after: Node, path: Path) -> Node:
+        """Same kind of container: children that did not change stay, the others are merged in pairs."""
+        olds, news = children(before), children(after)
+        sources = children(original)
+        matcher = SequenceMatcher(
+            None, [comparable(each) for each in olds], [comparable(each) for each in news], False
+        )
+        made: list[Node] = []
+        for operation, i1, i2, j1, j2 in matcher.get_opcodes():
+            if operation == "equal":
+                made += sources[i1:i2]
+                continue
+            for offset in range(max(i2 - i1, j2 - j1)):
+                old, new = i1 + offset, j1 + offset
+                if old < i2 and new < j2:
+                    made.append(self.merge(sources[old], olds[old], news[new], (*path, "content", old)))
+                elif new < j2:
+                    made.append(news[new])
+                else:
+                    self._gone(sources[old], (*path, "content", old))
+        return {**original, "content": made}
+
+    def _gone(self, item: Node, path: Path) -> None:
+        self.report.changed(path, f"`{item['type']}` was deleted by the edit")
+
+    # ------------------------------------------------------------ text
+
+    def _text_block(self, original: Node, after: Node, path: Path) -> Node:
+        cells = list(self._cells(children(original), path))
+        edited = list(_edited(children(after)))
+        content = self._interleave(cells, edited, path)
+        made = dict(original)
+        made.pop("content", None)
+        if content:
+            made["content"] = content
+        if after["type"] != original["type"] and original["type"] in ("paragraph", "heading"):
+            made = _retyped(made, after)
+        state = attributes(after).get("state")
+        if state and original["type"] == "taskItem":
+            made["attrs"] = {**attributes(original), "state": state}
+        if after["type"] == original["type"] == "heading":
+            made["attrs"] = {**attributes(original), "level": attributes(after)["level"]}
+        return made
+
+    def _cells(self, content: list[Node], path: Path) -> "Iterator[_Cell]":
+        """Every character the plain reader saw, with the node it stands for."""
+        quiet = Simplifier(Report(), self.simplifier.users, self.simplifier.resolve_media)
+        for index, item in enumerate(content):
+            shown = quiet.atom(item, path)
+            words = "".join("\n" if each["type"] == "hardBreak" else each["text"] for each in shown)
+            own = item["text"] if item["type"] == "text" else words
+            for character, seen in zip(own, words, strict=True):
+                yield _Cell(character, item, index, seen)
+
+    def _interleave(self, cells: "list[_Cell]", edited: "list[_Edit]", path: Path) -> list[Node]:
+        start, end = _trim(cells)
+        olds = _tokens([cell.seen for cell in cells[start:end]])
+        news = _tokens([edit.character for edit in edited])
+        made = _Pieces(cells)
+        for cell in cells[:start]:
+            made.keep(cell)
+        base, at = start, 0
+        for operation, i1, i2, j1, j2 in SequenceMatcher(None, olds, news, False).get_opcodes():
+            old_width = sum(len(token) for token in olds[i1:i2])
+            new_width = sum(len(token) for token in news[j1:j2])
+            for offset in range(new_width):
+                edit = edited[at + offset]
+                if operation == "equal":
+                    made.restore(cells[base + offset], edit)
+                else:
+                    made.insert(edit)
+            base, at = base + old_width, at + new_width
+        for cell in cells[end:]:
+            made.keep(cell)
+        for item in made.broken():
+            self.report.lost(path, f"`{item['type']}` was changed by the edit and is only text now")
+        return made.nodes()
+
+
+class _Cell(NamedTuple):
+    """A character of the original, and what the reader saw in its place."""
+
+    character: str
+    item: Node
+    place: int
+    seen: str
+
+
+class _Edit(NamedTuple):
+    character: str
+    marks: list[Mark]
+    node: Node | None
+
+
+class _Piece(NamedTuple):
+    character: str
+    marks: list[Mark]
+    atom: tuple[int, Node] | None
+
+
+class _Pieces:
+    """The merged line, character by character; atoms count only when all their characters came through."""
+
+    def __init__(self, cells: list[_Cell]) -> None:
+        self._pieces: list[_Piece] = []
+        self._broken: list[Node] = []
+        self._shown: dict[int, str] = {}
+        for cell in cells:
+            self._shown[cell.place] = self._shown.get(cell.place, "") + cell.character
+
+    def keep(self, cell: _Cell) -> None:
+        atom = (cell.place, cell.item) if cell.item["type"] != "text" else None
+        self._pieces.append(_Piece(cell.character, marks_of(cell.item), atom))
+
+    def restore(self, cell: _Cell, edit: _Edit) -> None:
+        if cell.item["type"] != "text":
+            self._pieces.append(_Piece(cell.character, edit.marks, (cell.place, cell.item)))
+            return
+        self._pieces.append(_Piece(cell.character, _merged_marks(marks_of(cell.item), edit.marks), None))
+
+    def insert(self, edit: _Edit) -> None:
+        atom = (-1 - len(self._pieces), edit.node) if edit.node is not None else None
+        self._pieces.append(_Piece(edit.character, edit.marks, atom))
+
+    def broken(self) -> list[Node]:
+        self.nodes()
+        return self._broken
+
+    def nodes(self) -> list[Node]:
+        made: list[Node] = []
+        self._broken = []
+        at = 0
+        while at < len(self._pieces):
+            piece = self._pieces[at]
+            if piece.atom is None:
+                _append(made, piece.character, piece.marks)
+                at += 1
+                continue
+            end = at
+            while end < len(self._pieces) and self._pieces[end].atom == piece.atom:
+                end += 1
+            self._atom(made, self._pieces[at:end])
+            at = end
+        return made
+
+    def _atom(self, made: list[Node], pieces: list[_Piece]) -> None:
+        index, item = pieces[0].atom or (0, {})
+        shown = "".join(piece.character for piece in pieces)
+        if index < 0 or item["type"] == "hardBreak" or shown == self._shown[index]:
+            made.append(item)
+            return
+        self._broken.append(item)
+        for piece in pieces:
+            _append(made, piece.character, piece.marks)
+
+
+def _append(made: list[Node], character: str, marks: list[Mark]) -> None:
+    last = made[-1] if made else None
+    if last and last["type"] == "text" and marks_of(last) == marks:
+        last["text"] += character
+    elif marks:
+        made.append({"type": "text", "text": character, "marks": marks})
+    else:
+        made.append({"type": "text", "text": character})
+
+
+def _merged_marks(old: list[Mark], new: list[Mark]) -> list[Mark]:
+    """The marks plain Markdown can say come from the edit, the others from the original."""
+    made = [_richer(mark, old) for mark in new]
+    made += [mark for mark in old if mark.get("type") not in PLAIN_MARKS]
+    if any(mark["type"] == "code" for mark in made):
+        made = [mark for mark in made if mark["type"] in _BESIDE_CODE]
+    return sort_marks(made)
+
+
+def _richer(mark: Mark, old: list[Mark]) -> Mark:
+    """A link to the same place keeps the attributes Markdown does not show."""
+    for other in old:
+        same = other.get("type") == mark["type"]
+        if same and (mark["type"] != "link" or attributes(other).get("href") == attributes(mark).get("href")):
+            return other
+    return mark
+
+
+def _edited(content: list[Node]) -> Iterator[_Edit]:
+    for item in content:
+        if item["type"] == "text":
+            for character in item["text"]:
+                yield _Edit(character, marks_of(item), None)
+        elif item["type"] == "hardBreak":
+            yield _Edit("\n", [], item)
+        else:
+            yield _Edit("\ufffc", [], item)
+
+
+def _tokens(characters: list[str]) -> list[str]:
+    return _TOKEN.findall("".join(characters))
+
+
+def _trim(cells: list[_Cell]) -> tuple[int, int]:
+    """Where the words begin and end: the plain form has no blanks at its ends."""
+    start, end = 0, len(cells)
+    while start < end and cells[start].character.isspace() and not _is_code(cells[start]):
+        start += 1
+    while end > start and cells[end - 1].character.isspace() and not _is_code(cells[end - 1]):
+        end -= 1
+    return start, end
+
+
+def _is_code(cell: _Cell) -> bool:
+    return any(mark.get("type") == "code" for mark in marks_of(cell.item))
+
+
+def _code_block(original: Node, after: Node) -> Node:
+    attrs = {name: value for name, value in attributes(original).items() if name != "language"}
+    attrs.update(attributes(after))
+    made = {key: value for key, value in original.items() if key not in ("attrs", "content")}
+    content = {"content": after["content"]} if "content" in after else {}
+    return {**made, **({"attrs": attrs} if attrs else {}), **content}
+
+
+def _retyped(made: Node, after: Node) -> Node:
+    """A paragraph that became a heading, or the other way round, keeps its id."""
+    attrs: dict[str, Any] = {name: value for name, value in attributes(made).items() if name == "localId"}
+    attrs.update(attributes(after))
+    made = {key: value for key, value in made.items() if key not in ("attrs", "type")}
+    return {"type": after["type"], **({"attrs": attrs} if attrs else {}), **made}
+
+
+def _rich(item: Node) -> set[str]:
+    """The kinds of nodes and marks in here that plain Markdown has no form for."""
+    plain = {
+        "paragraph",
+        "heading",
+        "text",
+        "listItem",
+        "bulletList",
+        "orderedList",
+        "codeBlock",
+        "rule",
+        "hardBreak",
+    }
+    plain |= {"blockquote", "tableRow", "tableCell", "tableHeader", "table", "taskList", "taskItem"}
+    found: set[str] = set()
+    pending = [item]
+    while pending:
+        current = pending.pop()
+        if current["type"] not in plain:
+            found.add(f"`{current['type']}`")
+        found |= {f"mark `{mark.get('type')}`" for mark in marks_of(current)} - {
+            f"mark `{each}`" for each in PLAIN_MARKS
+        }
+        pending += children(current)
+    return found
