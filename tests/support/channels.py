@@ -80,10 +80,10 @@ def http_request(
     target = parts.path + (f"?{parts.query}" if parts.query else "")
     try:
         connection.request(method, target, body, {k: v for k, v in given.items() if v is not None})
-        response = connection.getresponse()
-        if (response.getheader("Content-Type") or "").startswith("text/event-stream"):
-            return Response(response.status, response.headers, b"", list(events_of(response)))
-        return Response(response.status, response.headers, response.read())
+        with connection.getresponse() as response:
+            if (response.getheader("Content-Type") or "").startswith("text/event-stream"):
+                return Response(response.status, response.headers, b"", list(events_of(response)))
+            return Response(response.status, response.headers, response.read())
     finally:
         connection.close()
 
@@ -138,6 +138,8 @@ class Stream:
         with suppress(OSError, AttributeError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self.ended.wait(5)
+        if self.response is not None:
+            self.response.close()
         self._connection.close()
 
 

@@ -7,6 +7,7 @@ reading. The table cannot leak: a request leaves it in `finally`, whatever happe
 from __future__ import annotations
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
 from collections import deque
 from contextlib import suppress
@@ -21,6 +22,7 @@ from mooring.transports.wire import Answer, Leg, WireEvents
 
 FORGOTTEN_KEPT: Final = 256
 """How many ids of abandoned requests are remembered, so that their late answers are not called noise."""
+_ANSWER_HEAD: Final = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,19})\s*,')
 CANCEL_SECONDS: Final = 2.0
 """A server that does not even read its cancellations is not worth waiting for any longer."""
 
@@ -113,6 +115,16 @@ class DuplexWire(ABC):
                 self._events.on_noise(data, "an answer to a request that nobody is waiting for")
             return
         entry[1].set_result(Answer(version=self.version, result=envelope.result, error=envelope.error))
+
+    def lose_answer(self, head: bytes, reason: str) -> None:
+        """An answer that cannot be read: whoever waits for it, if its beginning shows who, hears of it now."""
+        named = _ANSWER_HEAD.match(head)
+        if named is not None:
+            entry = self._waiting.get(int(named[1]))
+        else:
+            entry = next(iter(self._waiting.values())) if len(self._waiting) == 1 else None
+        if entry is not None and not entry[1].done():
+            entry[1].set_exception(UpstreamFailed(reason))
 
     def _progress(self, envelope: Envelope, data: bytes) -> None:
         number = _number(meta.read_params(envelope.params).progress_token)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mooring.errors import UpstreamFailed
-from mooring.protocol.lines import LineReader, Message, encode_line
+from mooring.protocol.lines import TOO_LONG, LineReader, Message, encode_line
 from mooring.transports.child import Child, Command
 from mooring.transports.duplex import DuplexWire
 from mooring.transports.wire import WireEvents
@@ -17,6 +17,7 @@ class PipeWire(DuplexWire):
     def __init__(self, events: WireEvents, label: str, max_message_bytes: int) -> None:
         super().__init__(events, label)
         self._lines = LineReader(max_message_bytes)
+        self._max_bytes = max_message_bytes
         self._child: Child | None = None
 
     @classmethod
@@ -54,6 +55,8 @@ class PipeWire(DuplexWire):
                 self.receive(line.data)
             else:
                 self._events.on_noise(line.data, line.why)
+                if line.why == TOO_LONG:
+                    self.lose_answer(line.data, f"the server's answer is larger than {self._max_bytes} bytes")
 
     def _on_exit(self, code: int) -> None:
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"

@@ -21,6 +21,8 @@ RETRY_MILLISECONDS: Final = 1000
 """How long to wait before polling a stream again when the server expressed no wish."""
 POLLS_IN_VAIN: Final = 5
 """A stream that was resumed this often without one new event is given up."""
+LINGER_SECONDS: Final = 1.0
+"""How long a server may leave a stream open once it has answered; then we close the connection."""
 STREAM_RETRY_SECONDS: Final = (0.5, 30.0)
 """First and longest wait before the standalone stream is opened again."""
 
@@ -185,7 +187,8 @@ class StreamableWire:
             envelope = jsonrpc.decode(data)
         except RpcError as error:
             raise UpstreamFailed(f"the server answered with something else than JSON-RPC: {error}") from error
-        if envelope.method is not None or not _same_id(envelope.id, leg.id, optional=bool(envelope.error)):
+        same = bytes(envelope.id) == leg.id or _same_id(envelope.id, leg.id, optional=bool(envelope.error))
+        if envelope.method is not None or not same:
             raise UpstreamFailed("the server answered a request that was not asked")
         whole = data if envelope.id else b""
         return Answer(
@@ -265,6 +268,8 @@ class _AnswerStream:
         self._reader = EventReader(max_bytes, SPILL_BYTES)
         self._parts: list[bytes] = []
         self._relay: _PartRelay | None = None
+        self._over = False
+        self._linger: asyncio.TimerHandle | None = None
         response.attach(self._on_data, self._on_end)
 
     @property
@@ -275,6 +280,8 @@ class _AnswerStream:
         try:
             for event in self._reader.feed(data):
                 self.empty = False
+                if self._over:
+                    continue  # after its answer a server has nothing more to say on this stream
                 if isinstance(event, Event):
                     self._on_event(event)
                 else:
@@ -306,6 +313,8 @@ class _AnswerStream:
                 self.answered.set_result(self._wire.read_answer(self._leg, data))
             except UpstreamFailed as error:
                 self._fail(error)
+            else:
+                self._finish()
 
     def _on_part(self, part: EventPart) -> None:
         """A large event: let it flow through if it is the answer and may keep its id, else collect it."""
@@ -319,6 +328,7 @@ class _AnswerStream:
             self._relay.feed(part.data)
             if part.last:
                 self._relay.finish(None)
+                self._finish()
             return
         self._parts.append(part.data)
         if part.last:
@@ -326,7 +336,13 @@ class _AnswerStream:
             self._parts.clear()
             self._on_event(Event(data, part.event, part.id, part.retry))
 
+    def _finish(self) -> None:
+        self._over = True
+        self._linger = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._response.abort)
+
     def _on_end(self, error: Exception | None) -> None:
+        if self._linger is not None:
+            self._linger.cancel()
         if self._relay is not None:
             self._relay.finish(
                 error or UpstreamFailed("the server closed its stream in the middle of an answer")
