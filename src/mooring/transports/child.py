@@ -6,6 +6,7 @@ import ctypes
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Self, TypeVar, cast
 
 from mooring.transports.pipes import InputPipe, OutputPipe
-from mooring.transports.reaper import Reaper, group_lives, signal_group
+from mooring.transports.reaper import Reaper
+from mooring.transports.watcher import ADD, group_lives, signal_group
 
 STDIN_GRACE_SECONDS = 2.0
 """How long a child may take to end by itself once its stdin is closed: the polite way of the spec."""
@@ -257,7 +259,6 @@ class Child(asyncio.SubprocessProtocol):
     async def _start(self, command: Command, environment: dict[str, str]) -> None:
         theirs: list[int] = []
         try:
-            reaper.start()
             theirs.append(await self._stdin.connect())
             theirs.append(await self._stdout.connect())
             theirs.append(await self._stderr.connect())
@@ -270,11 +271,12 @@ class Child(asyncio.SubprocessProtocol):
                 env=environment,
                 cwd=command.cwd,
                 start_new_session=True,
-                preexec_fn=_between_fork_and_exec(os.getpid()),
+                preexec_fn=_between_fork_and_exec(os.getpid(), reaper.start()),
             )
         except BaseException as error:
             self._release()
-            if isinstance(error, OSError | ValueError):
+            reaper.correct()
+            if isinstance(error, OSError | ValueError | subprocess.SubprocessError):
                 why = (isinstance(error, OSError) and error.strerror) or error
                 raise CannotStart(f"`{command.argv[0]}` cannot be started: {why}") from error
             raise
@@ -331,11 +333,12 @@ def check_command(command: Command, environment: Mapping[str, str]) -> None:
         raise CannotStart(f"`{program}` is not executable: run `chmod +x` on it, or name its interpreter")
 
 
-def _between_fork_and_exec(parent: int) -> Callable[[], None]:
-    """What the child does before it becomes the command: die with us, and keep none of our descriptors.
+def _between_fork_and_exec(parent: int, watcher: int) -> Callable[[], None]:
+    """What the child does before it becomes the command.
 
-    Descriptors: uvloop gives the child a second, inheritable copy of its three pipes. A grandchild would
-    hold them, and the end of stdout would never be seen.
+    It asks to die with us, tells the watcher of itself, and keeps none of our descriptors: uvloop gives it a
+    second, inheritable copy of its three pipes, which a grandchild would hold, so that the end of stdout
+    would never be seen.
     """
     prctl, close_range = _prctl, _close_range
 
@@ -345,6 +348,8 @@ def _between_fork_and_exec(parent: int) -> Callable[[], None]:
             if os.getppid() != parent:
                 # We died before the request was made: nobody would ever send the signal.
                 os._exit(1)
+        with contextlib.suppress(OSError):  # then it is told by us, a little later
+            os.write(watcher, ADD % os.getpid())
         if close_range is None or close_range(3, _LAST_DESCRIPTOR, _CLOSE_RANGE_CLOEXEC) != 0:
             for name in os.listdir("/dev/fd"):  # noqa: PTH208
                 with contextlib.suppress(OSError):  # the listing's own is closed already
