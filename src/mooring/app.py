@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import logging
 import os
 import signal
 import ssl
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version as package_version
 from pathlib import Path
+from time import monotonic
 from typing import Final, Self
 
 from mooring.config import schema
@@ -41,6 +45,10 @@ log = logging.getLogger(__name__)
 
 SOCKET_NAME: Final = "mooring.sock"
 SWEEP_SECONDS: Final = 0.25
+TIDY_SECONDS: Final = 2.0
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+"""Names of glibc's `mallopt`."""
 COLLECTOR_THRESHOLDS: Final = (20_000, 20, 50)
 STOP_SECONDS: Final = 5.0
 """How long requests in flight get to finish when the gateway is told to stop."""
@@ -170,15 +178,23 @@ class Gateway:
         if self._trace_file is not None:
             self._trace_file.close()
 
+    def _busy_servers(self) -> list[Server]:
+        return [server for server in self.servers.values() if server.exchanges]
+
     async def _sweep(self) -> None:
         """Deadlines, keep-alives and expiry of everything, in one place and without a timer per request."""
-        loop = asyncio.get_running_loop()
+        next_tidying = 0.0
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
-            now = loop.time()
+            now = monotonic()
             try:
-                for server in self.servers.values():
-                    server.sweep(now)
+                for server in self._busy_servers():
+                    for exchange in list(server.exchanges):
+                        server.look_after(exchange, now)
+                if now >= next_tidying:
+                    next_tidying = now + TIDY_SECONDS
+                    for server in self.servers.values():
+                        server.tidy(now)
                 self._interactions.expire(now)
                 if self._app is not None:
                     self._app.keep_alive(now)
@@ -248,6 +264,12 @@ def _settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    if sys.platform == "linux":
+        # By default every large read buffer is mapped and unmapped anew, which costs more than filling it.
+        with suppress(AttributeError, OSError):
+            library = ctypes.CDLL(None)
+            library.mallopt(_M_MMAP_THRESHOLD, 4 * 1024 * 1024)
+            library.mallopt(_M_TRIM_THRESHOLD, 16 * 1024 * 1024)
 
 
 async def _serve(config: schema.Config, ready: Callable[[Started], None]) -> int:

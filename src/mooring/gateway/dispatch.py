@@ -64,9 +64,8 @@ class Dispatcher:
             sink.answer(jsonrpc.error(envelope.id, error.encode()))
             return
         exchange = Exchange(
-            server, client, envelope, jsonrpc.forwardable(data, envelope), sink, relayable=relayable
+            server, client, envelope, method, jsonrpc.forwardable(data, envelope), sink, relayable, None, key
         )
-        exchange.key = key
         client.running[key] = exchange
         server.start(exchange)
 
@@ -147,19 +146,21 @@ class Dispatcher:
             running,
             principal,
         )
+        key = jsonrpc.id_key(envelope.id)
         exchange = Exchange(
             server,
             client,
             envelope,
+            envelope.method or "",
             jsonrpc.forwardable(data, envelope),
             sink,
-            params=params,
-            headers=headers,
-            relayable=relayable,
+            relayable,
+            headers,
+            key,
+            params,
+            read,
         )
-        exchange.meta = read
-        exchange.key = jsonrpc.id_key(envelope.id)
-        running[exchange.key] = exchange
+        running[key] = exchange
         sink.bind(exchange)
         server.start(exchange)
         return exchange

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+import msgspec
 from msgspec import Raw
 
 from mooring.errors import RpcError
@@ -56,66 +57,40 @@ class Client(Protocol):
     def wants_log(self, level: str) -> bool: ...
 
 
-class Exchange:
-    """One request in flight. Exactly one task runs it; cancelling that task cancels the request."""
+class Parked(Protocol):
+    """A call that waits for its client to come back with answers (2026-07-28)."""
 
-    __slots__ = (
-        "body",
-        "client",
-        "deadline",
-        "envelope",
-        "failure",
-        "final_deadline",
-        "flow",
-        "headers",
-        "key",
-        "meta",
-        "on_input",
-        "params",
-        "parked",
-        "patience",
-        "relayable",
-        "server",
-        "sink",
-        "started",
-        "task",
-    )
+    def keep(self, message: bytes) -> None: ...
 
-    def __init__(
-        self,
-        server: Route,
-        client: Client,
-        envelope: Envelope,
-        body: bytes,
-        sink: Sink | None,
-        *,
-        params: Params | None = None,
-        headers: bytes | None = None,
-        relayable: bool = False,
-    ) -> None:
-        self.server = server
-        self.client = client
-        self.envelope = envelope
-        self.body = body
-        self.sink = sink
-        self.key: int | str | None = None
-        self.params = params
-        self.meta: Meta | None = None
-        self.headers = headers
-        self.relayable = relayable
-        self.flow: Flow | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.parked: Parked | None = None
-        self.on_input: Callable[[bool], None] | None = None
-        self.started = 0.0
-        self.patience = 0.0
-        self.deadline = 0.0
-        self.final_deadline = 0.0
-        self.failure: RpcError | None = None
 
-    @property
-    def method(self) -> str:
-        return self.envelope.method or ""
+class Exchange(msgspec.Struct, eq=False):
+    """One request in flight. Exactly one task runs it; cancelling that task cancels the request.
+
+    A Struct because one is made for every call, and making it is then a matter of C.
+    """
+
+    server: Route
+    client: Client
+    envelope: Envelope
+    method: str
+    body: bytes
+    sink: Sink | None
+    relayable: bool = False
+    headers: bytes | None = None
+    """The `Mcp-Param-*` headers that came with it; None where there are no headers to come with."""
+    key: int | str | None = None
+    params: Params | None = None
+    meta: Meta | None = None
+    flow: Flow | None = None
+    task: asyncio.Task[None] | None = None
+    parked: Parked | None = None
+    on_input: Callable[[bool], None] | None = None
+    """Told when the call begins and ceases to wait for its client's input."""
+    started: float = 0.0
+    patience: float = 0.0
+    deadline: float = 0.0
+    final_deadline: float = 0.0
+    failure: RpcError | None = None
 
     def read_params(self) -> Params:
         """The members of the params that routing looks at, decoded on first use."""
@@ -147,12 +122,6 @@ class Exchange:
     def cancel(self) -> None:
         if self.task is not None:
             self.task.cancel()
-
-
-class Parked(Protocol):
-    """A call that waits for its client to come back with answers (2026-07-28)."""
-
-    def keep(self, message: bytes) -> None: ...
 
 
 Handler = Callable[[Exchange], Awaitable[Answer | None]]

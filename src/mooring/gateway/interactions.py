@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
+from time import monotonic
 from typing import Any, Final
 
 import msgspec
@@ -103,7 +104,7 @@ class Interactions:
         if exchange.on_input is not None:
             return  # it has become a task meanwhile, whose client asks for the questions
         parked.nonce = secrets.token_hex(8)
-        parked.expires = asyncio.get_running_loop().time() + self._ttl
+        parked.expires = monotonic() + self._ttl
         self._suspended[parked.id] = exchange
         values = {
             "call": parked.id,

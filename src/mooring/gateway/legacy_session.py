@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
+from time import monotonic
 from typing import Final
 
 import msgspec
@@ -214,7 +215,7 @@ class LegacySession(UpstreamSession):
                 exchange.emit(data)
         else:
             if envelope.method == "notifications/progress":
-                exchange.progressed(asyncio.get_running_loop().time())
+                exchange.progressed(monotonic())
             exchange.emit(data)
 
     def _on_shared_message(self, exchange: Exchange, token: bytes, envelope: Envelope, data: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from functools import partial
+from time import monotonic
 from typing import Any, Final, cast
 
 import msgspec
@@ -113,7 +114,7 @@ class ModernSession(UpstreamSession):
                 if task.status == "input_required":
                     await self._update_task(exchange, task)
                 await asyncio.sleep((task.poll_interval_ms or POLL_MILLISECONDS) / 1000)
-                exchange.progressed(asyncio.get_running_loop().time())
+                exchange.progressed(monotonic())
                 found = _read_task(await self._about_task("tasks/get", {"taskId": task.task_id}))
                 if found is None:
                     raise UpstreamFailed("the server has forgotten the task that it started")
@@ -274,7 +275,7 @@ class ModernSession(UpstreamSession):
             return
         else:
             if envelope.method == "notifications/progress":
-                exchange.progressed(asyncio.get_running_loop().time())
+                exchange.progressed(monotonic())
             exchange.emit(data)
 
     def on_unsolicited(self, envelope: Envelope, data: bytes) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable
 from functools import partial
+from time import monotonic
 from typing import Any, Final, cast
 
 import msgspec
@@ -76,6 +77,7 @@ class Server:
         self.tasks = TaskTable(interactions)
         self._annotations: dict[str, dict[routing_headers.Path, str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._legacy_routes: dict[str, Handler] = {
             "ping": self._pong,
             "logging/setLevel": self._set_level,
@@ -90,14 +92,16 @@ class Server:
 
     def start(self, exchange: Exchange) -> None:
         """Begin to work on a request; its sink gets the answer."""
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+        now = monotonic()
         policy = self.upstream.policy
         exchange.started = now
         exchange.patience = policy.call_seconds
         exchange.deadline = now + policy.call_seconds
         exchange.final_deadline = now + policy.total_seconds
         self.exchanges[exchange] = None
+        loop = self._loop
+        if loop is None:  # asked for once: it is a system call
+            loop = self._loop = asyncio.get_running_loop()
         exchange.task = loop.create_task(self._run(exchange))
 
     async def _run(self, exchange: Exchange) -> None:
@@ -160,18 +164,20 @@ class Server:
                 self._learn_annotations(raw)
             sink.answer(jsonrpc.result(request_id, raw))
 
-    def sweep(self, now: float) -> None:
-        """Deadlines and keep-alives of everything in flight; called a few times a second."""
-        for exchange in list(self.exchanges):
-            if exchange.sink is None:
-                continue  # it waits for its client, which has a limit of its own
-            if now > exchange.deadline:
-                waited = now - exchange.started
-                exchange.fail(UpstreamTimedOut(f"`{self.id}` did not answer within {waited:.0f} s"))
-            elif self._should_be_task(exchange, now):
-                self._make_task(exchange)
-            else:
-                exchange.sink.tick(now - exchange.started)
+    def look_after(self, exchange: Exchange, now: float) -> None:
+        """Deadline and keep-alive of something in flight; called a few times a second."""
+        if exchange.sink is None:
+            return  # it waits for its client, which has a limit of its own
+        if now > exchange.deadline:
+            waited = now - exchange.started
+            exchange.fail(UpstreamTimedOut(f"`{self.id}` did not answer within {waited:.0f} s"))
+        elif self._should_be_task(exchange, now):
+            self._make_task(exchange)
+        else:
+            exchange.sink.tick(now - exchange.started)
+
+    def tidy(self, now: float) -> None:
+        """Give up what nobody needs any more; called every few seconds."""
         self.tasks.sweep(now)
         self.upstream.stop_idle(now)
 
@@ -236,7 +242,7 @@ class Server:
         params, ttl = wish
         envelope = jsonrpc.Envelope("2.0", exchange.envelope.id, exchange.method, Raw(params))
         body = jsonrpc.request(envelope.id, exchange.method, params)
-        inner = Exchange(self, exchange.client, envelope, body, None)
+        inner = Exchange(self, exchange.client, envelope, exchange.method, body, None)
         record = self.tasks.create(inner, ttl)
         self.start(inner)
         return Answer(version=exchange.client.version, result=tasks.created_legacy(record))

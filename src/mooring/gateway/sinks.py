@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
+from time import monotonic
 from typing import Final, Protocol
 
 from mooring.gateway.exchange import Exchange
@@ -80,8 +80,7 @@ class PostSink:
         if self._tracer.active:
             self._tracer.message("client", "out", self._peer, message)
         if self._outlet is None:
-            if not self._reply.closed:
-                self._reply.send(status, JSON_HEADERS + self._headers, message)
+            self._reply.send(status, JSON_HEADERS + self._headers if self._headers else JSON_HEADERS, message)
             return
         self._write(message)
         self._end()
@@ -141,7 +140,7 @@ class PostSink:
         if not self._streams or self._reply.closed:
             return False
         self._outlet = EventOutlet(self._reply, self._headers)
-        self._outlet.last_write = asyncio.get_running_loop().time()
+        self._outlet.last_write = monotonic()
         if self._owner is not None:
             self._log = self._owner.new_stream()
             self._log.live = self._outlet
@@ -157,7 +156,7 @@ class PostSink:
 
     def _end(self) -> None:
         if self._log is not None:
-            self._log.finish(asyncio.get_running_loop().time())
+            self._log.finish(monotonic())
         elif self._outlet is not None:
             self._outlet.end()
 
@@ -248,7 +247,7 @@ class BatchSink:
 
 
 def _keep_alive(outlet: EventOutlet) -> None:
-    now = asyncio.get_running_loop().time()
+    now = monotonic()
     if now - outlet.last_write >= KEEP_ALIVE_SECONDS:
         outlet.last_write = now
         outlet.keep_alive()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any, Final
 
 import msgspec
@@ -68,7 +69,7 @@ class TaskRecord:
         if not self.finished.is_set():
             self.change(status)
             self.answer = answer
-            self.ended_at = asyncio.get_running_loop().time()
+            self.ended_at = monotonic()
             self.finished.set()
 
     def describe(self, era: Era) -> dict[str, Any]:

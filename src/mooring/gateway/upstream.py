@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Final
 
 import msgspec
@@ -70,7 +71,6 @@ class Upstream:
 
     async def call(self, exchange: Exchange) -> Answer:
         """Hand a request to the right session. It is tried again only if it provably never started."""
-        loop = asyncio.get_running_loop()
         client = exchange.client
         retries = self.policy.session_retries
         while True:
@@ -86,18 +86,18 @@ class Upstream:
                     answer = await session.call(exchange)
             except SessionLost as error:
                 self._forget_lost(error)
-                self.health.failed(loop.time(), str(error))
+                self.health.failed(monotonic(), str(error))
                 if retries <= 0:
                     raise
                 retries -= 1
                 continue
             except UpstreamFailed as error:
-                self.health.failed(loop.time(), str(error))
+                self.health.failed(monotonic(), str(error))
                 if retries <= 0 or error.started:
                     raise
                 retries -= 1
                 continue
-            self.health.succeeded(loop.time())
+            self.health.succeeded(monotonic())
             return answer
 
     def refuse_if_down(self, now: float) -> None:
@@ -119,7 +119,7 @@ class Upstream:
         return client.era is Era.MODERN and self._is_ambiguous(client) and _interactive(client)
 
     async def _call_specially(self, exchange: Exchange) -> Answer:
-        now = asyncio.get_running_loop().time()
+        now = monotonic()
         special = self._own_session if self.policy.share == "call" else self._leased
         async with special(exchange.client) as session:
             session.last_used = now
@@ -228,21 +228,20 @@ class Upstream:
             ) from None
         except OSError as error:
             raise UpstreamUnavailable(f"`{self.server_id}` could not be started: {error}") from error
-        session.last_used = asyncio.get_running_loop().time()
+        session.last_used = monotonic()
         self.profile = session.profile
         return session
 
     async def learn(self, client: Client) -> Profile:
         """What the server is and can do; known from an earlier session, or asked now."""
         if self.profile is None:
-            loop = asyncio.get_running_loop()
-            self.refuse_if_down(loop.time())
+            self.refuse_if_down(monotonic())
             try:
                 session = await self.session_for(client)
             except UpstreamFailed as error:
-                self.health.failed(loop.time(), str(error))
+                self.health.failed(monotonic(), str(error))
                 raise
-            self.health.succeeded(loop.time())
+            self.health.succeeded(monotonic())
             assert session.profile is not None
             return session.profile
         return self.profile

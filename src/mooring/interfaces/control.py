@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -62,7 +62,7 @@ class ControlApi:
                 _send(reply, 404, {"error": "no such operation"})
 
     def status(self) -> dict[str, Any]:
-        now = asyncio.get_running_loop().time()
+        now = monotonic()
         return {
             "version": self._version,
             "uptime_seconds": time.monotonic() - self._started,

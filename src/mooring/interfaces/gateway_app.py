@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable
 from functools import partial
+from time import monotonic
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +24,7 @@ from mooring.transports.http_request import Request
 
 JSON: Final = ((b"content-type", b"application/json"),)
 Headers = tuple[tuple[bytes, bytes], ...]
+Handler = Callable[[Request, Reply, Headers], None]
 
 
 class GatewayApp:
@@ -76,8 +78,8 @@ class GatewayApp:
         for sse in self._sse:
             sse.keep_alive(now)
 
-    def _serve(self, handler: Any, request: Request, reply: Reply) -> None:
-        handler(request, reply, self._guard.headers_for(request))
+    def _serve(self, handler: Handler, request: Request, reply: Reply) -> None:
+        handler(request, reply, self._guard.headers_for(request) if request.header(b"origin") else ())
 
     def _refuse(self, request: Request, reply: Reply) -> None:
         why = self._guard.refusal(request) or "refused"
@@ -88,7 +90,7 @@ class GatewayApp:
 
     def _health(self, request: Request, reply: Reply) -> None:
         """Alive; and for callers on this machine (or, later, authenticated ones) how each server is."""
-        now = asyncio.get_running_loop().time()
+        now = monotonic()
         states = {server.id: server.upstream.health.state(now) for server in self._servers.values()}
         degraded = any(state is State.DOWN for state in states.values())
         body: dict[str, Any] = {"status": "degraded" if degraded else "ok"}

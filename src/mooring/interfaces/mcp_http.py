@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from time import monotonic
 from typing import Final
 
 from mooring.errors import (
@@ -109,7 +109,7 @@ class McpEndpoint:
 
     def _is_open(self, session_id: bytes) -> bool:
         try:
-            self._sessions.find(session_id, self._server, ANONYMOUS, _now())
+            self._sessions.find(session_id, self._server, ANONYMOUS, monotonic())
         except SessionGone:
             return False
         return True
@@ -119,7 +119,7 @@ class McpEndpoint:
             refuse(reply, 400, "`initialize` is a request and needs an `id`", extra)
             return
         try:
-            client = self._sessions.create(self._server, _now())
+            client = self._sessions.create(self._server, monotonic())
         except TooManySessions as error:
             refuse(reply, 503, str(error), extra, envelope.id)
             return
@@ -137,7 +137,7 @@ class McpEndpoint:
             refuse(reply, 400, "`Mcp-Session-Id` is missing; start with `initialize`", extra, request_id)
             return None
         try:
-            return self._sessions.find(session_id, self._server, ANONYMOUS, _now())
+            return self._sessions.find(session_id, self._server, ANONYMOUS, monotonic())
         except SessionGone as error:
             refuse(reply, 404, str(error), extra, request_id)
             return None
@@ -327,7 +327,3 @@ def _param_headers(headers: list[tuple[bytes, bytes]]) -> bytes:
 
 def _shown(value: bytes) -> str:
     return value[:64].decode("latin-1")
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

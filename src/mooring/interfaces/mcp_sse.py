@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from time import monotonic
 from typing import Final
 
 from mooring.errors import RpcError, SessionGone
@@ -37,7 +37,7 @@ class SseEndpoint:
             reply.send(405, ((b"allow", b"GET, OPTIONS"), *extra), b"")
             return
         try:
-            client = self._sessions.create(self._server, _now(), channel=lambda _: None)
+            client = self._sessions.create(self._server, monotonic(), channel=lambda _: None)
         except TooManySessions as error:
             refuse(reply, 503, str(error), extra)
             return
@@ -66,7 +66,7 @@ class SseEndpoint:
             request.query[len(SESSION_PARAMETER) :] if request.query.startswith(SESSION_PARAMETER) else b""
         )
         try:
-            client = self._sessions.find(session_id, self._server, ANONYMOUS, _now())
+            client = self._sessions.find(session_id, self._server, ANONYMOUS, monotonic())
             jsonrpc.check_text(request.body)
             batch = jsonrpc.is_batch(request.body)
             if batch and client.version and not allows_batches(client.version):
@@ -103,7 +103,3 @@ class SseEndpoint:
             if now - outlet.last_write >= KEEP_ALIVE_SECONDS:
                 outlet.last_write = now
                 outlet.keep_alive()
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

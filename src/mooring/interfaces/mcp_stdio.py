@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from time import monotonic
 from typing import Final
 
 from mooring.errors import InvalidRequest, RpcError
@@ -39,9 +39,7 @@ class StdioConnection:
         self._dispatcher = dispatcher
         self._lines = LineReader(max_bytes)
         self._running: dict[RequestId, Exchange] = {}
-        self._client: LegacyClient = sessions.create(
-            server, asyncio.get_running_loop().time(), channel=self._send
-        )
+        self._client: LegacyClient = sessions.create(server, monotonic(), channel=self._send)
         self._sink = ChannelSink(self._send, server.tracer, self._client.alias)
         self._behind = 0
         channel.on_data = self._on_data

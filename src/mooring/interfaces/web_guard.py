@@ -27,15 +27,21 @@ class WebGuard:
 
     def refusal(self, request: Request) -> str | None:
         """Why this request must not be answered, if so."""
-        if request.peer == "unix":
-            return None
         host = request.header(b"host")
-        if not self._any_host and (host is None or host.lower() not in self._hosts):
+        if (
+            host not in self._hosts
+            and not self._any_host
+            and request.peer != "unix"
+            and not self._knows(host)
+        ):
             return "this name is not one of ours; use the address that `mooring serve` printed, or set `public_url`"
         origin = request.header(b"origin")
-        if origin is not None and not self._allows(origin):
+        if origin is not None and request.peer != "unix" and not self._allows(origin):
             return "this web page may not call the gateway; add its origin to `cors.allowed_origins`"
         return None
+
+    def _knows(self, host: bytes | None) -> bool:
+        return host is not None and host.lower() in self._hosts
 
     def _allows(self, origin: bytes) -> bool:
         if self._any_origin or origin in self._origins:

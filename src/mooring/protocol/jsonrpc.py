@@ -93,6 +93,8 @@ def _check(envelope: Envelope) -> None:
 
 def _check_id(envelope: Envelope) -> None:
     raw = bytes(envelope.id)
+    if raw.isdigit() and len(raw) <= MAX_ID_BYTES:
+        return
     if raw == b"null" and envelope.error:
         envelope.id = EMPTY
     elif not is_request_id(raw):

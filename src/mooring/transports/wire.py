@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+import msgspec
 from msgspec import Raw
 
 from mooring.errors import UpstreamUnavailable
@@ -36,33 +37,28 @@ class Relay(Protocol):
     def abort(self) -> None: ...
 
 
-class Answer:
+class Flow(Protocol):
+    """Something that can be told to stop reading for a while."""
+
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+class Answer(msgspec.Struct, eq=False, kw_only=True):
     """What a server answered: a result, an error, or a response that flows through while it arrives.
 
     `whole` holds the complete response as it came when its id is the client's own, so that it can go on untouched.
     """
 
-    __slots__ = ("error", "relay", "result", "status", "version", "whole")
-
-    def __init__(
-        self,
-        *,
-        version: str,
-        result: Raw | bytes = EMPTY,
-        error: Raw | bytes = EMPTY,
-        whole: bytes = b"",
-        relay: Relay | None = None,
-        status: int = 200,
-    ) -> None:
-        self.version = version
-        self.result = result
-        self.error = error
-        self.whole = whole
-        self.relay = relay
-        self.status = status
+    version: str
+    result: Raw | bytes = EMPTY
+    error: Raw | bytes = EMPTY
+    whole: bytes = b""
+    relay: Relay | None = None
+    status: int = 200
 
 
-class Leg:
+class Leg(msgspec.Struct, eq=False):
     """One request on its way to a server.
 
     `id` is the client's id where the wire may keep it (a POST of its own, in a session nobody else uses), else
@@ -72,50 +68,17 @@ class Leg:
     `on_streaming` when it answers with an event stream at all.
     """
 
-    __slots__ = (
-        "body",
-        "flow",
-        "headers",
-        "id",
-        "method",
-        "on_message",
-        "on_polled",
-        "on_streaming",
-        "params",
-        "relayable",
-        "token",
-    )
-
-    def __init__(
-        self,
-        method: str,
-        params: Raw | bytes,
-        on_message: Callable[[Envelope, bytes], None],
-        *,
-        request_id: bytes = b"",
-        body: bytes = b"",
-        headers: bytes = b"",
-        relayable: bool = False,
-        token: bytes = b"",
-    ) -> None:
-        self.method = method
-        self.params = params
-        self.on_message = on_message
-        self.id = request_id
-        self.body = body
-        self.headers = headers
-        self.relayable = relayable
-        self.token = token
-        self.on_polled: Callable[[int | None], None] | None = None
-        self.on_streaming: Callable[[], None] | None = None
-        self.flow: Flow | None = None
-
-
-class Flow(Protocol):
-    """Something that can be told to stop reading for a while."""
-
-    def pause(self) -> None: ...
-    def resume(self) -> None: ...
+    method: str
+    params: Raw | bytes
+    on_message: Callable[[Envelope, bytes], None]
+    id: bytes = b""
+    body: bytes = b""
+    headers: bytes = b""
+    relayable: bool = False
+    token: bytes = b""
+    on_polled: Callable[[int | None], None] | None = None
+    on_streaming: Callable[[], None] | None = None
+    flow: Flow | None = None
 
 
 class Wire(Protocol):
