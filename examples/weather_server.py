@@ -234,7 +234,8 @@ class Handler(BaseHTTPRequestHandler):
         if body:
             self.send_header("Content-Type", "application/json")
         self.end_headers()
-        self.wfile.write(body)
+        if body:
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
         """Stay quiet: the gateway's trace shows more."""

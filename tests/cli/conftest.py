@@ -40,6 +40,7 @@ class StandIn(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         self.status: dict[str, Any] = {"version": "9.9", "uptime_seconds": 61, "servers": []}
         self.trace: list[dict[str, Any]] = []
         self.targets: list[str] = []
+        self.accepted: list[dict[str, Any]] = []
         self.upgraded: Any = None
         super().__init__(str(path), _handler(library.Handler, self))
 
@@ -67,6 +68,10 @@ def _handler(base: Any, stand_in: StandIn) -> Any:
                 self.rfile.read(int(self.headers["Content-Length"]))
                 return self.json(404, {"error": {"code": -32600, "message": "no server has this id"}})
             return super().do_POST()
+
+        def accept(self, session: Any, message: dict[str, Any]) -> None:
+            stand_in.accepted.append(message)
+            super().accept(session, message)
 
         def json(self, status: int, value: Any) -> None:
             body = json.dumps(value).encode()

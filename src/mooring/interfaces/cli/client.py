@@ -9,8 +9,8 @@ from __future__ import annotations
 import http.client
 import itertools
 import json
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, cast
@@ -71,11 +71,8 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # The session ends by itself some day; a gateway that is gone needs no goodbye.
-        with suppress(Failed, OSError, http.client.HTTPException):
-            connection = UnixConnection(self._socket_path, CONNECT_SECONDS)
-            connection.request("DELETE", self._target, headers=self._session_headers)
-            connection.getresponse().read()
-            connection.close()
+        with suppress(Failed), self._opened("DELETE", None, {}, CONNECT_SECONDS) as response:
+            response.read(CHUNK_BYTES)
 
     def request(self, method: str, params: Message) -> Message:
         """Send a request and wait for its result; Ctrl-C cancels it on the server too."""
@@ -105,28 +102,33 @@ class Client:
             params = {"cursor": cursor}
 
     def _reply_to(self, message: Message, number: int) -> Message:
-        response = self._post(message)
-        if response.status == 404 and not self._session_headers:
-            raise Failed(f"{refusal(404, response.read(CHUNK_BYTES))}; `mooring status` shows the ids")
-        if response.status == 200 and _content_type(response) == "text/event-stream":
-            return self._reply_in_stream(response, number)
-        body = response.read()
-        reply = _message(body)
-        if "result" in reply or isinstance(reply.get("error"), dict):
-            return reply
-        raise Failed(refusal(response.status, body))
-
-    def _reply_in_stream(self, response: http.client.HTTPResponse, number: int) -> Message:
-        last_event: str | None = None
+        with self._posted(message) as response:
+            if response.status == 404 and not self._session_headers:
+                raise Failed(f"{refusal(404, response.read(CHUNK_BYTES))}; `mooring status` shows the ids")
+            if response.status != 200 or _content_type(response) != "text/event-stream":
+                return _single_reply(response)
+            reply, last_event = self._read_stream(response, number)
         for _ in range(MAX_RESUMPTIONS):
-            for event in _events(response):
-                last_event = event.id or last_event
-                if (reply := self._handle(_message(event.data), number)) is not None:
-                    return reply
-            if last_event is None:
+            if reply is not None or last_event is None:
                 break
-            response = self._open("GET", None, {"Accept": "text/event-stream", "Last-Event-ID": last_event})
-        raise Failed("the gateway ended the stream without an answer: look at its log, or try again")
+            headers = {"Accept": "text/event-stream", "Last-Event-ID": last_event}
+            with self._opened("GET", None, headers) as response:
+                reply, newer = self._read_stream(response, number)
+                last_event = newer or last_event
+        if reply is None:
+            raise Failed("the gateway ended the stream without an answer: look at its log, or try again")
+        return reply
+
+    def _read_stream(
+        self, response: http.client.HTTPResponse, number: int
+    ) -> tuple[Message | None, str | None]:
+        """Deal with a stream until our answer comes or it ends; the answer, and the last event's id."""
+        last_event: str | None = None
+        for event in _events(response):
+            last_event = event.id or last_event
+            if (reply := self._handle(_message(event.data), number)) is not None:
+                return reply, last_event
+        return None, last_event
 
     def _handle(self, message: Message, number: int) -> Message | None:
         """Deal with one message of the stream; the answer we wait for is returned."""
@@ -145,27 +147,43 @@ class Client:
         return None
 
     def _send(self, message: Message) -> None:
-        response = self._post(message)
-        if response.status >= 400:
-            raise Failed(refusal(response.status, response.read(CHUNK_BYTES)))
-        response.read()
+        with self._posted(message) as response:
+            body = response.read(CHUNK_BYTES)
+            if response.status >= 400:
+                raise Failed(refusal(response.status, body))
 
-    def _post(self, message: Message) -> http.client.HTTPResponse:
+    @contextmanager
+    def _posted(self, message: Message) -> Generator[http.client.HTTPResponse]:
         headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
-        response = self._open("POST", json.dumps(message).encode(), headers)
-        if session := response.headers.get("Mcp-Session-Id"):
-            self._session_headers["Mcp-Session-Id"] = session
-        return response
+        with self._opened("POST", json.dumps(message).encode(), headers) as response:
+            if session := response.headers.get("Mcp-Session-Id"):
+                self._session_headers["Mcp-Session-Id"] = session
+            yield response
 
-    def _open(self, verb: str, body: bytes | None, headers: dict[str, str]) -> http.client.HTTPResponse:
-        connection = UnixConnection(self._socket_path)
+    @contextmanager
+    def _opened(
+        self, verb: str, body: bytes | None, headers: dict[str, str], timeout: float | None = None
+    ) -> Generator[http.client.HTTPResponse]:
+        """A request on a connection of its own; other requests may be needed before it has been answered."""
+        connection = UnixConnection(self._socket_path, timeout)
         try:
             connection.request(verb, self._target, body, {**self._session_headers, **headers})
-            return connection.getresponse()
+            with connection.getresponse() as response:
+                yield response
         except (OSError, http.client.HTTPException) as error:
             raise Failed(
                 f"the gateway broke off: {error or type(error).__name__}; is it still running?"
             ) from error
+        finally:
+            connection.close()
+
+
+def _single_reply(response: http.client.HTTPResponse) -> Message:
+    body = response.read()
+    reply = _message(body)
+    if "result" in reply or isinstance(reply.get("error"), dict):
+        return reply
+    raise Failed(refusal(response.status, body))
 
 
 def _events(response: http.client.HTTPResponse) -> Iterator[Event]:
