@@ -1,9 +1,11 @@
 """Every storage form we know comes back as it was, judged by an independent XML library."""
 
+# ruff: noqa: E501  (a form is easier to check on one line)
+
 import re
 
 import pytest
-from lxml import etree
+from lxml import etree  # pyright: ignore[reportAttributeAccessIssue]
 
 from mooring.text import storage
 from mooring.text.report import Report
@@ -20,7 +22,9 @@ def canonical_xml(source: str) -> bytes:
 
 
 def macro(name: str, body: str = "", **parameters: str) -> str:
-    written = "".join(f'<ac:parameter ac:name="{key}">{value}</ac:parameter>' for key, value in parameters.items())
+    written = "".join(
+        f'<ac:parameter ac:name="{key}">{value}</ac:parameter>' for key, value in parameters.items()
+    )
     return (
         f'<ac:structured-macro ac:name="{name}" ac:schema-version="1" ac:macro-id="0f4c-11">'
         f"{written}{body}</ac:structured-macro>"

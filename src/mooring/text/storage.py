@@ -8,14 +8,16 @@ from mooring.text.errors import UnreadableSource
 from mooring.text.report import Report
 from mooring.text.schema import is_valid
 from mooring.text.storage_blocks import BlockReader
-from mooring.text.storage_layouts import LOOSE, is_section
+from mooring.text.storage_layouts import LOOSE
+from mooring.text.storage_macros import ADF_MACRO
 from mooring.text.storage_reading import raw
+from mooring.text.storage_sections import Section, locate, outline, splice
 from mooring.text.storage_write import BlockWriter
 from mooring.text.storage_write_inline import write_as_json
 from mooring.text.storage_xml import Child, Source, parse, shapes, tag
 from mooring.text.tree import Node, attributes, children, doc, equal, is_raw, node, raw_block, text
 
-__all__ = ["read", "write"]
+__all__ = ["Section", "locate", "outline", "read", "splice", "write"]
 
 
 def read(source: str | bytes, report: Report, *, lenient: bool = False) -> Node:
@@ -34,15 +36,20 @@ def read(source: str | bytes, report: Report, *, lenient: bool = False) -> Node:
 def write(doc: Node, report: Report, *, dialect: str = "extended") -> str:  # noqa: ARG001
     """The document as storage format; there is only one dialect."""
     blocks = children(doc)
-    written = [_checked_text(blocks, index, report) for index in range(len(blocks))]
-    if not any(map(is_section, blocks)):
-        return "".join(written)
-    return _layout(blocks, written)
+    quiet = Report()
+    unchecked = _joined(_unchecked(blocks, quiet))
+    if _reads_as(unchecked, blocks):
+        report.entries += quiet.entries
+        return unchecked
+    return _joined([_checked_text(blocks, index, report) for index in range(len(blocks))])
 
 
 def _checked_blocks(parsed: Source, report: Report) -> list[Node]:
     output: list[Node] = []
     pieces = BlockReader(parsed, report).top(parsed.children)
+    all_nodes = [node for _, nodes in pieces for node in nodes]
+    if _comes_back(parsed, parsed.children, all_nodes):
+        return all_nodes
     for piece, nodes in pieces:
         kept = nodes
         if not _comes_back(parsed, piece, nodes):
@@ -64,14 +71,31 @@ def _second_try(parsed: Source, piece: list[Child], report: Report) -> list[Node
 
 
 def _comes_back(parsed: Source, piece: list[Child], nodes: list[Node]) -> bool:
-    """Are these nodes valid, and do they write the source again?"""
-    if not is_valid({"version": 1, "type": "doc", "content": nodes}):
+    """Are these nodes valid, and do they write the source again? ADF that we wrote as JSON is not judged."""
+    if not is_valid(doc(*nodes)) and not any(_holds_json(parsed.verbatim(child)) for child in piece):
         return False
-    quiet = BlockWriter(Report())
-    written = [quiet.block(each, (), bare=quiet.is_bare(nodes, at)) for at, each in enumerate(nodes)]
-    again = _layout(nodes, written) if any(map(is_section, nodes)) else "".join(written)
-    reread = parse(again)
-    return shapes(reread.children, reread) == shapes(piece, parsed)
+    wanted = shapes(piece, parsed)
+    if _shapes_of(_joined(_unchecked(nodes, Report()))) == wanted:
+        return True
+    checked = [_checked_text(nodes, at, Report()) for at in range(len(nodes))]
+    return _shapes_of(_joined(checked)) == wanted
+
+
+def _unchecked(blocks: list[Node], report: Report) -> list[str]:
+    writer = BlockWriter(report)
+    return [
+        writer.block(block, ("content", at), bare=writer.is_bare(blocks, at))
+        for at, block in enumerate(blocks)
+    ]
+
+
+def _holds_json(source: str) -> bool:
+    return f'ac:name="{ADF_MACRO}"' in source
+
+
+def _shapes_of(written: str) -> object:
+    parsed = parse(written)
+    return shapes(parsed.children, parsed)
 
 
 def _checked_text(blocks: list[Node], index: int, report: Report) -> str:
@@ -83,7 +107,11 @@ def _checked_text(blocks: list[Node], index: int, report: Report) -> str:
     if _reads_back(written, block) or (not bare and writer.is_bare([block], 0)):
         report.entries += quiet.entries
         return written
-    return BlockWriter(report).foreign(block, path) if _foreign_reads_back(block) else _as_json(block, index, report)
+    return (
+        BlockWriter(report).foreign(block, path)
+        if _foreign_reads_back(block)
+        else _as_json(block, index, report)
+    )
 
 
 def _foreign_reads_back(block: Node) -> bool:
@@ -96,29 +124,51 @@ def _as_json(block: Node, index: int, report: Report) -> str:
 
 
 def _reads_back(written: str, block: Node) -> bool:
+    if is_raw(block, "storage"):
+        return "localId" not in attributes(block) and _is_readable(written)
+    return _reads_as(_joined([written]), [block])
+
+
+def _is_readable(written: str) -> bool:
     try:
-        parsed = parse(tag("ac:layout", {}, written) if is_section(block) else written)
+        parse(_joined([written]))
     except UnreadableSource:
         return False
-    if is_raw(block, "storage"):
-        return "localId" not in attributes(block)
+    return True
+
+
+def _reads_as(written: str, blocks: list[Node]) -> bool:
+    """Does this text give these blocks, read boldly or cautiously?"""
+    try:
+        parsed = parse(written)
+    except UnreadableSource:
+        return False
+    if not is_valid(doc(*blocks)) and not _holds_json(written):
+        return False
+    readers = (BlockReader(parsed, Report()), BlockReader(parsed, Report(), cautious=True))
     return any(
-        equal(doc(*(node for _, nodes in reader.top(parsed.children) for node in nodes)), doc(block))
-        for reader in (BlockReader(parsed, Report()), BlockReader(parsed, Report(), cautious=True))
+        equal(doc(*(node for _, nodes in reader.top(parsed.children) for node in nodes)), doc(*blocks))
+        for reader in readers
     )
 
 
-def _layout(blocks: list[Node], written: list[str]) -> str:
-    """With layouts on the page, loose blocks stand in sections of their own."""
+def _joined(written: list[str]) -> str:
+    """One text of all blocks; with layouts on the page, loose blocks stand in sections of their own."""
+    if not any(map(_is_section, written)):
+        return "".join(written)
     sections: list[str] = []
     loose: list[str] = []
-    for block, text_of_block in [*zip(blocks, written, strict=True), (None, "")]:
-        if block is not None and not is_section(block):
-            loose.append(text_of_block)
+    for each in [*written, ""]:
+        if each and not _is_section(each):
+            loose.append(each)
             continue
         if loose:
             cell = tag("ac:layout-cell", {}, "".join(loose))
             sections.append(tag("ac:layout-section", {"ac:type": LOOSE, "ac:breakout-mode": "default"}, cell))
             loose = []
-        sections.append(text_of_block)
+        sections.append(each)
     return tag("ac:layout", {}, "".join(sections))
+
+
+def _is_section(written: str) -> bool:
+    return written.startswith("<ac:layout-section")

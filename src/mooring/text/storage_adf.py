@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from mooring.text.storage_ids import Extras, pack, unpack
 from mooring.text.storage_reading import Place, Reading, number, with_extras
@@ -186,7 +186,8 @@ def _is_writable(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_writable, value))  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, dict):
-        return all(isinstance(key, str) and is_writable(key) and _is_writable(item) for key, item in value.items())  # pyright: ignore[reportUnknownVariableType]
+        pairs = cast(dict[Any, Any], value).items()
+        return all(isinstance(key, str) and is_writable(key) and _is_writable(item) for key, item in pairs)
     return False
 
 

@@ -7,7 +7,7 @@ from mooring.text.storage_ids import Extras
 from mooring.text.storage_images import read_image
 from mooring.text.storage_inline import read_inline
 from mooring.text.storage_layouts import read_layout
-from mooring.text.storage_macros import is_block_macro, is_inline_macro, read_macro
+from mooring.text.storage_macros import is_adf_macro, is_block_macro, is_inline_macro, read_macro
 from mooring.text.storage_reading import (
     Place,
     identified,
@@ -72,11 +72,11 @@ class BlockReader:
 
     def _block(self, element: Element, place: Place) -> Node:
         node = None if place.is_too_deep else self._read(element, place)
-        if node is None or node["type"] not in ALLOWED.get(place.kind, frozenset()):
-            return raw(self, element)
-        return node
+        if node is not None and (is_adf_macro(element) or node["type"] in ALLOWED.get(place.kind, ())):
+            return node
+        return raw(self, element)
 
-    def _read(self, element: Element, place: Place) -> Node | None:  # noqa: C901, PLR0912
+    def _read(self, element: Element, place: Place) -> Node | None:
         match element.name:
             case "p" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6":
                 card = self._wrapped_card(element)
@@ -111,7 +111,9 @@ class BlockReader:
                 return None
             content = self.blocks(item.children, place.inside("listItem"))
             node: Node = {"type": "listItem", "content": content}
-            items.append(identified(node, other_attributes(item, "local-id"), item.attributes.get("local-id")))
+            items.append(
+                identified(node, other_attributes(item, "local-id"), item.attributes.get("local-id"))
+            )
         order = number(element.attributes.get("start")) if element.name == "ol" else None
         known = ("local-id", "start") if isinstance(order, int) and order >= 0 else ("local-id",)
         extras = other_attributes(element, *known) | settle_bareness(items)
@@ -122,7 +124,10 @@ class BlockReader:
         return identified(made, extras, element.attributes.get("local-id"))
 
     def _quote(self, element: Element, place: Place) -> Node:
-        node: Node = {"type": "blockquote", "content": self.blocks(element.children, place.inside("blockquote"))}
+        node: Node = {
+            "type": "blockquote",
+            "content": self.blocks(element.children, place.inside("blockquote")),
+        }
         return identified(node, other_attributes(element, "local-id"), element.attributes.get("local-id"))
 
     def _wrapped_card(self, element: Element) -> Node | None:
@@ -192,8 +197,6 @@ def _leaf(element: Element, node: Node) -> Node:
     return identified(node, other_attributes(element, "local-id"), element.attributes.get("local-id"))
 
 
-
-
 def _card(element: Element) -> Node | None:
     given, shown = element.attributes, element.only_text()
     kind = _CARDS.get(given.get("data-card-appearance", ""))
@@ -203,7 +206,15 @@ def _card(element: Element) -> Node | None:
     attrs: dict[str, object] = {"url": given["href"]}
     if kind == "embedCard":
         layout = given.get("data-layout")
-        if layout not in ("center", "wide", "full-width", "wrap-left", "wrap-right", "align-start", "align-end"):
+        if layout not in (
+            "center",
+            "wide",
+            "full-width",
+            "wrap-left",
+            "wrap-right",
+            "align-start",
+            "align-end",
+        ):
             return None
         attrs["layout"] = layout
         known.append("data-layout")

@@ -21,8 +21,8 @@ _ALIGNMENTS = {
     "wrap-right": "right",
 }
 _SINGLE_ATTRIBUTES = (
-    "ac:layout", "ac:align", "ac:width", "ac:custom-width", "ac:original-width", "ac:original-height", "ac:alt",
-    "ac:href", "ac:local-id",
+    "ac:layout", "ac:align", "ac:width", "ac:custom-width", "ac:original-width", "ac:original-height",
+    "ac:alt", "ac:href", "ac:local-id",
 )  # fmt: skip
 _INLINE_ATTRIBUTES = ("ac:alt", "ac:width", "ac:height", "ac:local-id")
 
@@ -113,7 +113,10 @@ def _media(element: Element) -> Node | None:
         attrs: dict[str, Any] = {"type": "file", "id": resource.attributes["ri:filename"], "collection": ""}
         extras = other_attributes(resource, "ri:filename")
     elif resource.name == "ri:url" and "ri:value" in resource.attributes:
-        attrs, extras = {"type": "external", "url": resource.attributes["ri:value"]}, other_attributes(resource, "ri:value")
+        attrs, extras = (
+            {"type": "external", "url": resource.attributes["ri:value"]},
+            other_attributes(resource, "ri:value"),
+        )
     else:
         return None
     if "ac:alt" in element.attributes:
@@ -165,7 +168,12 @@ def _border(part: Element) -> Mark | None:
 def _caption(reading: Reading, part: Element) -> Node | None:
     inner, extras = part.children, Extras()
     wrapped = part.elements()
-    if len(wrapped) == 1 and wrapped[0].name == "p" and part.has_only_elements() and not wrapped[0].attributes:
+    if (
+        len(wrapped) == 1
+        and wrapped[0].name == "p"
+        and part.has_only_elements()
+        and not wrapped[0].attributes
+    ):
         inner = wrapped[0].children
     else:
         extras["bare"] = "1"
@@ -212,7 +220,9 @@ def _write_marks(media: Node, given: dict[str, str]) -> str | None:
     for mark in marks_of(media):
         attrs = attributes(mark)
         if mark["type"] == "border" and set(attrs) == {"size", "color"}:
-            written += tag("ac:adf-mark", {"key": "border", **{key: str(value) for key, value in attrs.items()}})
+            written += tag(
+                "ac:adf-mark", {"key": "border", **{key: str(value) for key, value in attrs.items()}}
+            )
         elif mark["type"] == "link" and set(attrs) == {"href"} and "ac:href" not in given:
             given["ac:href"] = attrs["href"]
         else:

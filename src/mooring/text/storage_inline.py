@@ -127,7 +127,9 @@ def _may_carry(node: Node, marks: list[Mark]) -> bool:
 def _line_break(_reading: Reading, element: Element) -> Node | None:
     if element.children:
         return None
-    return identified({"type": "hardBreak"}, other_attributes(element, "local-id"), element.attributes.get("local-id"))
+    return identified(
+        {"type": "hardBreak"}, other_attributes(element, "local-id"), element.attributes.get("local-id")
+    )
 
 
 def _time(_reading: Reading, element: Element) -> Node | None:
@@ -172,7 +174,9 @@ def _placeholder(_reading: Reading, element: Element) -> Node | None:
     if shown is None:
         return None
     extras = other_attributes(element, "ac:local-id")
-    return identified({"type": "placeholder", "attrs": {"text": shown}}, extras, element.attributes.get("ac:local-id"))
+    return identified(
+        {"type": "placeholder", "attrs": {"text": shown}}, extras, element.attributes.get("ac:local-id")
+    )
 
 
 def _card(reading: Reading, element: Element) -> Node | None:
@@ -193,7 +197,9 @@ def _mention(reading: Reading, element: Element) -> Node | None:
     if not parts or parts[0].name != "ri:user" or not element.has_only_elements() or element.attributes:
         return None
     user, bodies = parts[0], parts[1:]
-    way = next((key for key in ("ri:account-id", "ri:userkey", "ri:username") if key in user.attributes), None)
+    way = next(
+        (key for key in ("ri:account-id", "ri:userkey", "ri:username") if key in user.attributes), None
+    )
     if way is None or len(bodies) > 1 or user.children:
         return None
     extras = other_attributes(user, way, "ri:local-id")
@@ -202,7 +208,11 @@ def _mention(reading: Reading, element: Element) -> Node | None:
         extras["user"] = way
     if bodies:
         shown = bodies[0].only_text()
-        if not shown or bodies[0].attributes or bodies[0].name not in ("ac:link-body", "ac:plain-text-link-body"):
+        if (
+            not shown
+            or bodies[0].attributes
+            or bodies[0].name not in ("ac:link-body", "ac:plain-text-link-body")
+        ):
             return raw_piece(reading, element)
         attrs["text"] = shown
         if bodies[0].name == "ac:plain-text-link-body":

@@ -3,7 +3,7 @@
 from mooring.text.storage_ids import Extras
 from mooring.text.storage_reading import Place, Reading, identified, number, other_attributes, raw
 from mooring.text.storage_xml import Element
-from mooring.text.tree import Node
+from mooring.text.tree import Node, attributes
 
 # The columns each named layout stands for; the first name with the same widths is the one to write.
 LAYOUTS: dict[str, tuple[float, ...]] = {
@@ -38,17 +38,24 @@ def read_layout(reading: Reading, layout: Element) -> list[Node] | None:
 
 def is_section(node: Node) -> bool:
     """Does this block make the page a layout?"""
-    if node["type"] == "layoutSection":
-        return True
-    attrs = node.get("attrs") or {}
-    return node["type"] == "extension" and attrs.get("extensionKey") == "ac:layout-section"
+    return node["type"] == "layoutSection" or (
+        node["type"] == "extension" and attributes(node).get("extensionKey") == "ac:layout-section"
+    )
 
 
 def _loose_blocks(reading: Reading, section: Element) -> list[Node] | None:
     cells = section.elements()
-    if section.name != "ac:layout-section" or section.attributes != {"ac:type": LOOSE, "ac:breakout-mode": "default"}:
+    if section.name != "ac:layout-section" or section.attributes != {
+        "ac:type": LOOSE,
+        "ac:breakout-mode": "default",
+    }:
         return None
-    if len(cells) != 1 or cells[0].name != "ac:layout-cell" or cells[0].attributes or not section.has_only_elements():
+    if (
+        len(cells) != 1
+        or cells[0].name != "ac:layout-cell"
+        or cells[0].attributes
+        or not section.has_only_elements()
+    ):
         return None
     return reading.blocks(cells[0].children, Place()) if cells[0].children else None
 
@@ -73,7 +80,9 @@ def _section(reading: Reading, section: Element) -> Node | None:
 def _breakout(given: dict[str, str], extras: Extras) -> list[Node]:
     mode, width = given.get("ac:breakout-mode"), number(given.get("ac:breakout-width"))
     if mode in ("wide", "full-width") and (width is not None or "ac:breakout-width" not in given):
-        return [{"type": "breakout", "attrs": {"mode": mode, **({"width": width} if width is not None else {})}}]
+        return [
+            {"type": "breakout", "attrs": {"mode": mode, **({"width": width} if width is not None else {})}}
+        ]
     if mode == "default" and "ac:breakout-width" not in given:
         return []
     extras["breakout"] = "own"

@@ -25,7 +25,9 @@ def href_of(link: Element) -> str | None:
         return None
     if not _has_prefix(link, "ac:") or (rest and rest[0].attributes):
         return None
-    query = {key.removeprefix("ri:"): value for key, value in (resource.attributes.items() if resource else ())}
+    query = {
+        key.removeprefix("ri:"): value for key, value in (resource.attributes.items() if resource else ())
+    }
     query |= link.attributes
     body = _body_note(rest[0] if rest else None)
     if body:
@@ -42,7 +44,15 @@ def shown_name(link: Element) -> str:
     """What a link without a text of its own shows: the name of what it leads to."""
     resource = next((part for part in link.elements() if part.name.startswith("ri:")), None)
     given = {**(resource.attributes if resource else {}), **link.attributes}
-    names = ("ri:content-title", "ri:filename", "ri:value", "ri:key", "ri:space-key", "ac:anchor", "ri:content-id")
+    names = (
+        "ri:content-title",
+        "ri:filename",
+        "ri:value",
+        "ri:key",
+        "ri:space-key",
+        "ac:anchor",
+        "ri:content-id",
+    )
     return next((given[name] for name in names if given.get(name)), "link")
 
 
@@ -86,7 +96,7 @@ def _body_note(body: Element | None) -> str:
 
 
 def _address(kind: str, query: dict[str, str]) -> str | None:
-    if any(key in ("body",) and value not in ("none", "rich", "plain") for key, value in query.items()):
+    if query.get("body", "none") not in ("none", "rich", "plain"):
         return None
     written = f"{SCHEME}{kind}?" + urlencode(query, quote_via=quote, safe=":/@,")
     return written.removesuffix("?") if _parts(written) or _parts(written.removesuffix("?")) else None

@@ -42,6 +42,11 @@ def is_inline_macro(macro: Element) -> bool:
     return macro.attributes.get("ac:name") == "status"
 
 
+def is_adf_macro(element: Element) -> bool:
+    """Our own macro with a node as JSON, whatever that node is."""
+    return element.name == "ac:structured-macro" and element.attributes.get("ac:name") == ADF_MACRO
+
+
 def is_block_macro(macro: Element) -> bool:
     """Macros with a body stand alone, whatever is beside them."""
     return macro.first(RICH) is not None or (
@@ -49,7 +54,9 @@ def is_block_macro(macro: Element) -> bool:
     )
 
 
-def _native(macro: Element, *names: str, body: str | None) -> tuple[dict[str, str], Extras, str | None] | None:
+def _native(
+    macro: Element, *names: str, body: str | None
+) -> tuple[dict[str, str], Extras, str | None] | None:
     """(named parameters, what else must be written back, id), or None when the shape is unusual."""
     parts = macro.elements()
     wanted = [body] if body else []
@@ -81,7 +88,9 @@ def _native(macro: Element, *names: str, body: str | None) -> tuple[dict[str, st
 
 
 def _code(_reading: Reading, macro: Element, place: Place) -> Node | None:
-    found = _native(macro, "language", "wrap", "hideLineNumbers", "breakoutMode", "breakoutWidth", body=PLAIN)
+    found = _native(
+        macro, "language", "uniqueId", "wrap", "hideLineNumbers", "breakoutMode", "breakoutWidth", body=PLAIN
+    )
     if not found:
         return None
     parameters, extras, identifier = found
@@ -90,8 +99,7 @@ def _code(_reading: Reading, macro: Element, place: Place) -> Node | None:
         return None
     node: Node = {"type": "codeBlock"}
     attrs: dict[str, Any] = {}
-    if "language" in parameters:
-        attrs["language"] = parameters["language"]
+    attrs |= {name: parameters[name] for name in ("language", "uniqueId") if name in parameters}
     for name in ("wrap", "hideLineNumbers"):
         if parameters.get(name) in ("true", "false"):
             attrs[name] = parameters[name] == "true"

@@ -10,7 +10,7 @@ from mooring.text.storage_xml import Element, tag
 from mooring.text.tree import Mark, attributes
 from mooring.text.wiki_colours import NAMED
 
-_TAGS = {
+_TAGS: dict[str, tuple[str, dict[str, str]]] = {
     "strong": ("strong", {}), "b": ("strong", {}),
     "em": ("em", {}), "i": ("em", {}),
     "u": ("underline", {}), "ins": ("underline", {}),
@@ -114,7 +114,9 @@ def _colour(style: str) -> Spelled | None:
         colour, notation = found["hex"], "hex"
     else:
         numbers = [int(found["red"]), int(found["green"]), int(found["blue"])]
-        if max(numbers) > 255 or any(str(n) != found[k] for n, k in zip(numbers, ("red", "green", "blue"), strict=True)):
+        if max(numbers) > 255 or any(
+            str(n) != found[k] for n, k in zip(numbers, ("red", "green", "blue"), strict=True)
+        ):
             return None
         colour = "#{:02x}{:02x}{:02x}".format(*numbers)
         notation = "rgb, " if found["space"] else "rgb"

@@ -24,8 +24,8 @@ TABLE_ATTRIBUTES = {
 }
 _LAYOUTS = ("default", "wide", "full-width", "center", "align-start", "align-end")
 _WIDTH = re.compile(r"width: (\d+(?:\.\d+)?)px;\Z")
-# More columns than anyone has; a greater number is kept as written and counts as one.
-_MOST_SPANNED = 1000
+# More columns than anyone has; a greater span is kept as written, a wider table has no widths.
+_MOST_COLUMNS = 1000
 _SECTIONS = ("thead", "tbody", "tfoot")
 
 
@@ -116,7 +116,7 @@ def _cell(reading: Reading, cell: Element, place: Place) -> Node | None:
     )
     for key in ("colspan", "rowspan"):
         value = number(given.get(key))
-        if isinstance(value, int) and 0 < value <= _MOST_SPANNED:
+        if isinstance(value, int) and 0 < value <= _MOST_COLUMNS:
             attrs[key] = value
         elif key in given:
             extras[f"@{key}"] = given[key]
@@ -149,7 +149,7 @@ def _set_widths(columns: Element, rows: list[Node]) -> bool:
     if widths is None or any("colwidth" in attributes(cell) for row in rows for cell in children(row)):
         return False
     placed = cells_in_columns(rows)
-    if max((start + span for _, start, span in placed), default=0) != len(widths):
+    if placed is None or max((start + span for _, start, span in placed), default=0) != len(widths):
         return False
     for cell, start, span in placed:
         cell["attrs"] = {**attributes(cell), "colwidth": widths[start : start + span]}
@@ -169,8 +169,8 @@ def column_widths(columns: Element) -> list[float] | None:
     return widths if widths and not columns.attributes and columns.has_only_elements() else None
 
 
-def cells_in_columns(rows: list[Node]) -> list[tuple[Node, int, int]]:
-    """(cell, first column, columns) of every cell, spans counted."""
+def cells_in_columns(rows: list[Node]) -> list[tuple[Node, int, int]] | None:
+    """(cell, first column, columns) of every cell, spans counted; None for an absurd number of columns."""
     placed: list[tuple[Node, int, int]] = []
     taken: dict[int, int] = {}
     for row in rows:
@@ -180,6 +180,8 @@ def cells_in_columns(rows: list[Node]) -> list[tuple[Node, int, int]]:
             while column in taken:
                 column += 1
             span = max(int(attributes(cell).get("colspan") or 1), 1)
+            if column + span > _MOST_COLUMNS:
+                return None
             placed.append((cell, column, span))
             down = int(attributes(cell).get("rowspan") or 1)
             if down > 1:

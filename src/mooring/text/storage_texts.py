@@ -64,8 +64,10 @@ def settle_bareness(containers: list[Node]) -> Extras:
 def has_one_text(container: Node) -> bool:
     """Is its only paragraph its first child? Only then can the parent speak for it."""
     held = children(container)
-    return bool(held) and held[0]["type"] == "paragraph" and not any(
-        child["type"] == "paragraph" for child in held[1:]
+    return (
+        bool(held)
+        and held[0]["type"] == "paragraph"
+        and not any(child["type"] == "paragraph" for child in held[1:])
     )
 
 

@@ -25,6 +25,12 @@ _PANEL_MACROS = {kind: name for name, kind in PANELS.items()}
 _STYLES = {align: style for style, align in STYLES.items()}
 _SPELLED = ("strong", "em", "underline", "strike", "code", "textColor", "backgroundColor")
 _CARDS = {"blockCard": "block", "embedCard": "embed"}
+_EMBED_ATTRIBUTES = {
+    "layout": "data-layout",
+    "width": "data-width",
+    "originalHeight": "data-original-height",
+    "originalWidth": "data-original-width",
+}
 
 
 class BlockWriter:
@@ -98,7 +104,7 @@ class BlockWriter:
         content = write_inline(children(node), _spellings(node))
         return _element(name, node, given, content)
 
-    def list(self, node: Node, path: Path) -> str | None:
+    def listing(self, node: Node, path: Path) -> str | None:
         attrs, ordered = attributes(node), node["type"] == "orderedList"
         order = attrs.get("order")
         if set(attrs) - ({"localId", "order"} if ordered else {"localId"}) or marks_of(node):
@@ -110,9 +116,7 @@ class BlockWriter:
         for index, item in enumerate(children(node)):
             if item["type"] != "listItem" or set(attributes(item)) - {"localId"} or marks_of(item):
                 return None
-            inner = self.blocks(
-                children(item), (*path, "content", index), bare=bare and has_one_text(item)
-            )
+            inner = self.blocks(children(item), (*path, "content", index), bare=bare and has_one_text(item))
             items.append(_element("li", item, {}, inner))
         given = {"start": str(order)} if "order" in attrs else {}
         return _element("ol" if ordered else "ul", node, given, "".join(items))
@@ -127,15 +131,17 @@ class BlockWriter:
 
     def code(self, node: Node, _path: Path) -> str | None:
         attrs = attributes(node)
-        if set(attrs) - {"language", "wrap", "hideLineNumbers", "localId"}:
+        if set(attrs) - {"language", "uniqueId", "wrap", "hideLineNumbers", "localId"}:
             return None
         if any(child["type"] != "text" or marks_of(child) for child in children(node)):
             return None
         parameters = _breakout_parameters(node)
         if parameters is None:
             return None
-        first = {"language": str(attrs["language"])} if "language" in attrs else {}
-        flags = {key: "true" if attrs[key] else "false" for key in ("wrap", "hideLineNumbers") if key in attrs}
+        first = {key: str(attrs[key]) for key in ("language", "uniqueId") if key in attrs}
+        flags = {
+            key: "true" if attrs[key] else "false" for key in ("wrap", "hideLineNumbers") if key in attrs
+        }
         source = "".join(child["text"] for child in children(node))
         body = tag(PLAIN, {}, cdata(source))
         return named_macro("code", attrs.get("localId"), {**first, **flags, **parameters}, body)
@@ -205,15 +211,11 @@ class BlockWriter:
     def card(self, node: Node, _path: Path) -> str | None:
         attrs, kind = attributes(node), node["type"]
         url = attrs.get("url")
-        known = {"url", "localId"} if kind == "blockCard" else {
-            "url", "localId", "layout", "width", "originalHeight", "originalWidth"
-        }  # fmt: skip
-        if set(attrs) - known or not isinstance(url, str) or not url or marks_of(node):
+        names = _EMBED_ATTRIBUTES if kind == "embedCard" else {}
+        if set(attrs) - {"url", "localId", *names} or not isinstance(url, str) or not url or marks_of(node):
             return None
         given = {"href": url, "data-card-appearance": _CARDS[kind]}
-        names = (("layout", "data-layout"), ("width", "data-width"), ("originalHeight", "data-original-height"),
-                 ("originalWidth", "data-original-width"))  # fmt: skip
-        given |= {key: str(attrs[name]) for name, key in names if name in attrs}
+        given |= {key: str(attrs[name]) for name, key in names.items() if name in attrs}
         written = _element("a", node, given, escape_text(url))
         return tag("p", {}, written) if "in" in unpack(attrs.get("localId"))[1] else written
 
@@ -234,8 +236,8 @@ _Writer = Callable[[BlockWriter, Node, Path], str | None]
 _WRITERS: dict[str, _Writer] = {
     "paragraph": BlockWriter.text_block,
     "heading": BlockWriter.text_block,
-    "bulletList": BlockWriter.list,
-    "orderedList": BlockWriter.list,
+    "bulletList": BlockWriter.listing,
+    "orderedList": BlockWriter.listing,
     "blockquote": BlockWriter.quote,
     "rule": BlockWriter.rule,
     "codeBlock": BlockWriter.code,
@@ -253,7 +255,9 @@ _WRITERS: dict[str, _Writer] = {
 }
 
 
-def _element(name: str, node: Node, given: dict[str, str], content: str | None, id_key: str = "local-id") -> str:
+def _element(
+    name: str, node: Node, given: dict[str, str], content: str | None, id_key: str = "local-id"
+) -> str:
     identifier, extras = unpack(attributes(node).get("localId"))
     if identifier is not None:
         given = {**given, id_key: identifier}
@@ -263,8 +267,6 @@ def _element(name: str, node: Node, given: dict[str, str], content: str | None, 
 def _spellings(node: Node) -> Extras:
     extras = unpack(attributes(node).get("localId"))[1]
     return {key: extras[key] for key in _SPELLED if key in extras and extras[key] != usual_spelling(key)}
-
-
 
 
 def _text_style(node: Node) -> dict[str, str] | None:
@@ -287,7 +289,12 @@ def _breakout_parameters(node: Node) -> dict[str, str] | None:
     for mark in marks_of(node):
         attrs = attributes(mark)
         width = attrs.get("width", 0)
-        if mark["type"] != "breakout" or set(attrs) - {"mode", "width"} or not isinstance(width, int):
+        if (
+            mark["type"] != "breakout"
+            or set(attrs) - {"mode", "width"}
+            or not isinstance(width, int)
+            or parameters
+        ):
             return None
         parameters = {"breakoutMode": str(attrs.get("mode"))}
         if "width" in attrs:
@@ -338,7 +345,9 @@ def _task(item: Node) -> str | None:
 def _caption(caption: Node) -> str:
     inner = write_inline(children(caption), _spellings(caption))
     extras = unpack(attributes(caption).get("localId"))[1]
-    return _element("ac:caption", caption, {}, inner if BARE in extras else tag("p", {}, inner), "ac:local-id")
+    return _element(
+        "ac:caption", caption, {}, inner if BARE in extras else tag("p", {}, inner), "ac:local-id"
+    )
 
 
 def _runs_on(node: Node) -> bool:

@@ -95,7 +95,9 @@ def _macro_parameters(parameters: Any) -> str | None:
             body = tag(PLAIN, {}, cdata(value))
         else:
             inner = item.get("storage")
-            written += tag("ac:parameter", {"ac:name": name}, inner if inner is not None else escape_text(value))
+            written += tag(
+                "ac:parameter", {"ac:name": name}, inner if inner is not None else escape_text(value)
+            )
     return written + body
 
 
@@ -179,7 +181,9 @@ def _hard_break(_node: Node, attrs: dict[str, Any]) -> str | None:
     return _element("br", attrs, {}, None, "local-id")
 
 
-def _element(name: str, attrs: dict[str, Any], given: dict[str, str], content: str | None, id_key: str) -> str:
+def _element(
+    name: str, attrs: dict[str, Any], given: dict[str, str], content: str | None, id_key: str
+) -> str:
     identifier, extras = unpack(attrs.get("localId"))
     if identifier is not None:
         given = {**given, id_key: identifier}
@@ -194,7 +198,11 @@ def _date(_node: Node, attrs: dict[str, Any]) -> str | None:
         day = (EPOCH + timedelta(milliseconds=int(timestamp))).strftime("%Y-%m-%d")
     except (ValueError, OverflowError):
         return None
-    given = {"datetime": day} if timestamp_of(day) == timestamp else {"datetime": day, "data-timestamp": timestamp}
+    given = (
+        {"datetime": day}
+        if timestamp_of(day) == timestamp
+        else {"datetime": day, "data-timestamp": timestamp}
+    )
     return _element("time", attrs, given, None, "local-id")
 
 

@@ -75,7 +75,11 @@ def _is_regular(rows: list[Node]) -> bool:
 def _common_widths(rows: list[Node]) -> list[float] | None:
     """The width of each column, if every cell agrees."""
     widths: dict[int, float] = {}
-    for cell, start, span in cells_in_columns(rows):
+    first = children(rows[0])
+    placed = cells_in_columns(rows) if first and "colwidth" in attributes(first[0]) else None
+    if placed is None:
+        return None
+    for cell, start, span in placed:
         own: Any = attributes(cell).get("colwidth")
         if not isinstance(own, list) or len(own) != span:  # pyright: ignore[reportUnknownArgumentType]
             return None

@@ -6,14 +6,14 @@ declared that explodes), HTML's named characters known, and byte offsets for ver
 
 import re
 from dataclasses import dataclass, field
-from functools import cache
 from html.entities import name2codepoint
 from xml.parsers import expat
 
 from mooring.text.errors import Position, UnreadableSource
 
 MAX_DEPTH = 256
-_XML_NAMES = frozenset({"amp", "lt", "gt", "quot", "apos"})
+_NAMED_CHARACTERS = frozenset(name2codepoint) - {"amp", "lt", "gt", "quot", "apos"}
+_NAME = re.compile(rb"&([A-Za-z][A-Za-z0-9]*);")
 _START_TAG = re.compile(rb"""<[^>"']*(?:"[^"]*"[^>"']*|'[^']*'[^>"']*)*>""")
 _DECLARATION = re.compile(rb"\s*<\?xml\s[^>]*\?>")
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
@@ -88,7 +88,7 @@ def parse(text: str | bytes) -> Source:
     data = _encoded(text)
     declaration = _DECLARATION.match(data)
     skipped = declaration.end() if declaration else 0
-    prefix, suffix = _prefix(), b"</mooring-root>"
+    prefix, suffix = _prefix(data), b"</mooring-root>"
     builder = _Builder(data, len(prefix) - skipped)
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
@@ -166,15 +166,16 @@ def shapes(children: list[Child], source: Source, *, structural: bool = True) ->
 
 
 # Elements that stand for blocks: white space beside them says nothing.
-BLOCKS = frozenset(
-    "p h1 h2 h3 h4 h5 h6 ul ol table blockquote hr pre div ac:layout ac:layout-section ac:task-list"
-    " ac:adf-extension details section".split()
-)
+BLOCKS = frozenset({
+    "p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "table", "blockquote", "hr", "pre", "div",
+    "ac:layout", "ac:layout-section", "ac:task-list", "ac:adf-extension", "details", "section",
+})  # fmt: skip
 # Elements that hold parts, not words.
-STRUCTURAL = frozenset(
-    "ul ol table thead tbody tfoot tr colgroup ac:layout ac:layout-section ac:structured-macro ac:macro"
-    " ac:task-list ac:task ac:image ac:link ac:adf-extension ac:adf-node ri:attachment ri:page ri:user".split()
-)
+STRUCTURAL = frozenset({
+    "ul", "ol", "table", "thead", "tbody", "tfoot", "tr", "colgroup", "ac:layout", "ac:layout-section",
+    "ac:structured-macro", "ac:macro", "ac:task-list", "ac:task", "ac:image", "ac:link",
+    "ac:adf-extension", "ac:adf-node", "ri:attachment", "ri:page", "ri:user",
+})  # fmt: skip
 
 
 class _Builder:
@@ -256,12 +257,11 @@ def _encoded(text: str | bytes) -> bytes:
     return text.removeprefix(b"\xef\xbb\xbf")
 
 
-@cache
-def _prefix() -> bytes:
-    names = "".join(
-        f'<!ENTITY {name} "&#{code};">' for name, code in name2codepoint.items() if name not in _XML_NAMES
-    )
-    return f"<!DOCTYPE mooring-root [{names}]><mooring-root\n>".encode()
+def _prefix(data: bytes) -> bytes:
+    """The start of a document around the text that declares the named characters it uses, and no others."""
+    used = {name.decode() for name in _NAME.findall(data)} & _NAMED_CHARACTERS
+    declared = "".join(f'<!ENTITY {name} "&#{name2codepoint[name]};">' for name in sorted(used))
+    return f"<!DOCTYPE mooring-root [{declared}]><mooring-root\n>".encode()
 
 
 def _unreadable(error: expat.ExpatError, data: bytes, skipped: int) -> UnreadableSource:

@@ -2,20 +2,24 @@
 
 from mooring.text.errors import UnreadableSource
 from mooring.text.report import Report
-from mooring.text.tree import Node, canonical, doc
-from mooring.text.wiki_nodes import as_blocks
-from mooring.text.wiki_parse import Parse
-from mooring.text.wiki_tokens import NOTHING
+from mooring.text.storage_sections import Section, locate, splice
+from mooring.text.tree import Node, canonical, children, doc
+from mooring.text.wiki_sections import outline
+from mooring.text.wiki_write import BlockWriter, read_blocks
+
+__all__ = ["Section", "locate", "outline", "read", "splice", "write"]
 
 
 def read(source: str | bytes, report: Report, *, lenient: bool = False) -> Node:
     """The document that Atlassian's own reader would see in this markup. Every text is wiki markup, so only
     bytes that are no UTF-8 are refused."""
-    text = _decoded(source, report, lenient=lenient).replace("\0", "")
-    blocks = as_blocks(Parse(text, NOTHING).nodes())
-    if blocks == [{"type": "paragraph"}]:
-        return doc()
+    blocks = read_blocks(_decoded(source, report, lenient=lenient))
     return canonical(doc(*(_at_root(node) for node in blocks)))
+
+
+def write(doc: Node, report: Report, *, dialect: str = "extended") -> str:
+    """The document as wiki markup; the plain dialect does without macros that only Jira Cloud knows."""
+    return BlockWriter(report, exact=dialect != "plain").document(children(doc))
 
 
 def _at_root(node: Node) -> Node:

@@ -36,9 +36,10 @@ yellowgreen=9acd32
 NAMED: Final = {name: f"#{value}" for name, value in (pair.split("=") for pair in _NAMED_SOURCE.split())}
 # Two background names mean another shade to Atlassian's panel reader, and ten it does not know.
 _PANEL_NAMED: Final = {**NAMED, "paleturquoise": "#aeeeee", "orange": "#ff8000"}
-_PANEL_UNKNOWN: Final = frozenset(
-    "cyan darkgrey darkslategrey dimgrey grey lightgrey lightslategrey magenta rebeccapurple slategrey".split()
-)
+_PANEL_UNKNOWN: Final = frozenset({
+    "cyan", "darkgrey", "darkslategrey", "dimgrey", "grey", "lightgrey", "lightslategrey", "magenta",
+    "rebeccapurple", "slategrey",
+})  # fmt: skip
 
 PANEL_BACKGROUNDS: Final = {
     "info": "#deebff",
@@ -49,9 +50,9 @@ PANEL_BACKGROUNDS: Final = {
 }
 
 _HEX = re.compile(r"#(?:[0-9a-f]{3}){1,2}\Z")
-_PANEL_HEX = re.compile(r"#?([0-9a-f]{3}|[0-9a-f]{6})\Z", re.I)
+_PANEL_HEX = re.compile(r"#?([0-9a-f]{3}|[0-9a-f]{6})\Z", re.IGNORECASE)
 _PANEL_RGB = re.compile(r"#?rgb\((\d+),\s*(\d+),\s*(\d+)\)\Z")
-_NUMBERS = re.compile(r"(0?\.?\d{1,3})%?\b", re.A)
+_NUMBERS = re.compile(r"(0?\.?\d{1,3})%?\b", re.ASCII)
 
 
 def text_colour(written: str) -> str | None:

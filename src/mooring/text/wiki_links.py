@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from mooring.text.tree import Mark
+
 BARE_URL = re.compile(
     r"((?:https?|ftps?)://|irc://|mailto:)"
     r"([A-Za-z0-9_?!~^/\\#$%&'()*+,\-.:;<=@]*[A-Za-z0-9_~^/\\#$%&'()*+,\-:;<=@])",
@@ -39,6 +41,10 @@ def read_link(written: str) -> Link:
     rest, title = _cut_after(rest, rest.find("|"))
     target = rest.strip()
     return Link(written, text, target, title.strip() if title else None, _attachment(target))
+
+
+def link_mark(href: str) -> Mark:
+    return {"type": "link", "attrs": {"href": href}}
 
 
 def is_safe(address: str) -> bool:

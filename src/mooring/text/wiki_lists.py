@@ -12,7 +12,7 @@ from mooring.text.wiki_tokens import MAX_LIST_DEPTH, Kind
 
 Inner = Callable[..., list[Node]]
 
-_ITEM = re.compile(r" *([*\-#]{1,%d}) " % MAX_LIST_DEPTH)
+_ITEM = re.compile(rf" *([*\-#]{{1,{MAX_LIST_DEPTH}}}) ")
 _EMPTY_LINE = re.compile(r"[ \t]*\r?\n")
 _RULE = re.compile(r"-{4,5}(?=[ \t]*\r?\n)")
 _STOP = re.compile(r"\r\n|[\r\n{]")

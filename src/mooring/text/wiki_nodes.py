@@ -10,6 +10,10 @@ class InlineNode(dict[str, Any]):
     """A node of a type nobody knows that its author called inline."""
 
 
+class SealedNode(dict[str, Any]):
+    """A node that was given whole, as JSON: it does not melt into its neighbours."""
+
+
 def is_block(node: Node) -> bool:
     return node["type"] not in INLINE_TYPES and not isinstance(node, InlineNode)
 
@@ -70,7 +74,7 @@ def _with_merged_groups(nodes: list[Node]) -> list[Node]:
     files: list[Node] = []
     between: list[Node] = []
     for node in nodes:
-        if node["type"] == "mediaGroup" and len(children(node)) == 1:
+        if node["type"] == "mediaGroup" and len(children(node)) == 1 and not isinstance(node, SealedNode):
             files.append(children(node)[0])
             between = []
         elif not files:

@@ -5,27 +5,25 @@ those is cut out first and read as a string of its own, with some kinds of token
 That is how Atlassian's transformer works, and what a text means depends on it.
 """
 
-import json
 import re
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Final
 
-from mooring.text.wiki_colours import panel_type, text_colour
-from mooring.text.wiki_emoticons import emoticon_at
-from mooring.text.wiki_links import BARE_URL, Link, bare_url, is_safe, read_link
-from mooring.text.wiki_lists import read_list
 from mooring.text.tree import Node
+from mooring.text.wiki_emoticons import emoticon_at
+from mooring.text.wiki_images import image_node
+from mooring.text.wiki_links import Link, bare_url, is_safe, link_mark, read_link
+from mooring.text.wiki_lists import read_list
+from mooring.text.wiki_macros import MACRO_READERS, parameters, read_quote
 from mooring.text.wiki_nodes import (
-    InlineNode,
     as_blocks,
     block,
-    bold_paragraph,
     has_mark,
     is_block,
     text_node,
     with_mark,
 )
-from mooring.text.wiki_scan import Macro, Scan, escaped
+from mooring.text.wiki_scan import Scan, escaped
 from mooring.text.wiki_tables import read_table
 from mooring.text.wiki_tokens import (
     DASHES,
@@ -40,6 +38,8 @@ from mooring.text.wiki_tokens import (
 # Macro names in mixed case nest without limit in theory; nobody writes more than a few levels.
 MAX_DEPTH: Final = 40
 
+LANDMARKS: Final = frozenset({Kind.HEADING, Kind.PANEL, Kind.QUOTE_MACRO})
+
 # A token is nodes or literal text, and where reading goes on.
 Token = tuple[list[Node] | str, int]
 
@@ -48,7 +48,6 @@ _QUOTE_LINE = re.compile(r"bq\.([^\r\n\u2028\u2029]*)")
 _RULE_LINE = re.compile(r"-{4,5}(?:\s|\Z)")
 _MANY_DASHES = re.compile(r"-{4,}(?:\s|\Z)")
 _SPACE = re.compile(r"\s")
-_DIGITS = re.compile(r"\s*([+-]?\d+)")
 _ACCOUNT = re.compile(r"accountid:([0-9a-f]{24}|\d+:[0-9a-f-]{36}|(?:qm|ug):.+)\Z", re.IGNORECASE)
 
 _CARDS: Final = {
@@ -68,23 +67,14 @@ _MARKS: Final[dict[Kind, tuple[str, str, Node, frozenset[Kind]]]] = {
 }
 _IN_LINK = DASHES | {Kind.BARE_URL}
 _IN_UNREAD_LINK = DASHES | {Kind.TABLE, Kind.RULE, Kind.BARE_URL, Kind.LINK}
-_IN_COLOUR = DASHES | {Kind.TABLE}
-_LANGUAGES: Final = tuple(
-    "abap actionscript ada arduino autoit c c++ clojure coffeescript csharp css cuda d dart delphi elixir"
-    " erlang fortran foxpro go groovy haskell haxe html java javascript json julia kotlin latex livescript"
-    " lua mathematica matlab objective-c objective-j objectpascal ocaml octave perl php powershell prolog"
-    " puppet python qml r racket restructuredtext ruby rust sass scala scheme shell smalltalk sql standardml"
-    " swift tcl tex typescript vala vbnet verilog vhdl xml xquery".split()
-)
-_IN_PANEL: Final = frozenset({"paragraph", "heading", "orderedList", "bulletList"})
-_IN_QUOTE: Final = _IN_PANEL - {"heading"} | {"codeBlock", "mediaSingle", "mediaGroup"}
-_GREY: Final[Node] = {"type": "textColor", "attrs": {"color": "#97a0af"}}
 
 
 class Parse:
     """Reads one string; `depth` counts the strings around it."""
 
-    def __init__(self, text: str, ignored: frozenset[Kind], depth: int = 0, *, keep_indent: bool = False) -> None:
+    def __init__(
+        self, text: str, ignored: frozenset[Kind], depth: int = 0, *, keep_indent: bool = False
+    ) -> None:
         self.text = text
         self.scan = Scan(text)
         self._ignored = ignored
@@ -94,6 +84,8 @@ class Parse:
         self._output: list[Node] = []
         self._inline: list[Node] = []
         self._newlines: list[Node] = []
+        # Where this string itself has headings and containers that may hold some.
+        self.landmarks: list[tuple[Kind, int, int]] = []
 
     def nodes(self) -> list[Node]:
         at, line_start = 0, True
@@ -117,7 +109,9 @@ class Parse:
                 line_start = False
         return self._finish()
 
-    def inner(self, text: str, ignored: frozenset[Kind] = NOTHING, *, keep_indent: bool = False) -> list[Node]:
+    def inner(
+        self, text: str, ignored: frozenset[Kind] = NOTHING, *, keep_indent: bool = False
+    ) -> list[Node]:
         """Read a string that stands inside this one."""
         if self._depth >= MAX_DEPTH:
             return [text_node(text)] if text else []
@@ -139,9 +133,7 @@ class Parse:
         return end
 
     def _first_keyword(self, at: int) -> Kind | None:
-        return (
-            leading_keyword(self.text, at) or macro_keyword(self.text, at) or inline_keyword(self.text, at)
-        )
+        return leading_keyword(self.text, at) or macro_keyword(self.text, at) or inline_keyword(self.text, at)
 
     def _keyword(self, at: int) -> Kind | None:
         if self._buffer and self._buffer[-1].endswith("{"):
@@ -163,6 +155,8 @@ class Parse:
             self._buffer.append(produced)
         else:
             self._place(kind, produced)
+            if kind in LANDMARKS:
+                self.landmarks.append((kind, at, end))
         return end
 
     def _place(self, kind: Kind, nodes: list[Node]) -> None:
@@ -263,7 +257,7 @@ def _heading(parse: Parse, _kind: Kind, at: int) -> Token | None:
 
 def _quote_line(parse: Parse, _kind: Kind, at: int) -> Token | None:
     found = _QUOTE_LINE.match(parse.text, at)
-    return (_quoted(parse, found[1]), found.end()) if found else None
+    return (read_quote(parse.inner, found[1]), found.end()) if found else None
 
 
 def _mark(parse: Parse, kind: Kind, at: int) -> Token:
@@ -274,7 +268,12 @@ def _mark(parse: Parse, kind: Kind, at: int) -> Token:
         return opening, at + len(opening)
     raw, end = found
     content = parse.inner(raw, ignored)
-    if kind is Kind.CITATION and content and content[0]["type"] == "text" and not has_mark(content[0], "em", "code"):
+    if (
+        kind is Kind.CITATION
+        and content
+        and content[0]["type"] == "text"
+        and not has_mark(content[0], "em", "code")
+    ):
         content[0] = {**content[0], "text": f"— {content[0]['text']}"}
     return [with_mark(node, mark) for node in content], end
 
@@ -312,7 +311,7 @@ def _bare_url(parse: Parse, _kind: Kind, at: int) -> Token | None:
     if not found:
         return None
     written, shown, href = found
-    return [text_node(shown, _link_mark(href))], at + len(written)
+    return [text_node(shown, link_mark(href))], at + len(written)
 
 
 def _media(parse: Parse, _kind: Kind, at: int) -> Token:
@@ -321,29 +320,7 @@ def _media(parse: Parse, _kind: Kind, at: int) -> Token:
         return "!", at + 1
     raw, end = found
     name, _, rest = raw.partition("|")
-    return [_image(name, parameters(rest.partition("|")[0], ","))], end
-
-
-def _image(name: str, settings: dict[str, str]) -> Node:
-    single: dict[str, Any] = {"layout": "center"}
-    media: dict[str, Any] = {"width": 200, "height": 183}
-    width = _DIGITS.match(settings.get("width") or "")
-    height = _DIGITS.match(settings.get("height") or "")
-    if (settings.get("width") or "").endswith("%"):
-        media = {}
-        if width:
-            single["width"] = min(max(int(width[1]), 0), 100)
-    else:
-        media |= {"width": int(width[1])} if width else {}
-        media |= {"height": int(height[1])} if height else {}
-    if settings.get("alt"):
-        media["alt"] = _unquoted(settings["alt"])
-    external = BARE_URL.match(name) is not None
-    identity = {"type": "external", "url": name} if external else {"type": "file", "id": name, "collection": ""}
-    node: Node = {"type": "media", "attrs": {**identity, **media}}
-    if settings.get("href"):
-        node["marks"] = [_link_mark(_unquoted(settings["href"]))]
-    return {"type": "mediaSingle", "attrs": single, "content": [node]}
+    return [image_node(name, parameters(rest.partition("|")[0], ","))], end
 
 
 def _link(parse: Parse, _kind: Kind, at: int) -> Token:
@@ -377,15 +354,11 @@ def _linked(parse: Parse, link: Link) -> list[Node] | None:
 
 
 def _url_link(parse: Parse, link: Link) -> list[Node]:
-    shown, mark = link.text or link.target, _link_mark(link.target)
+    shown, mark = link.text or link.target, link_mark(link.target)
     content = [with_mark(node, mark) for node in parse.inner(shown.removeprefix("mailto:"), _IN_LINK)]
     if not any(node["type"] == "text" for node in content) and shown:
         content.append(text_node(shown, mark))
     return content
-
-
-def _link_mark(href: str) -> Node:
-    return {"type": "link", "attrs": {"href": href}}
 
 
 def _list(parse: Parse, _kind: Kind, at: int) -> Token | None:
@@ -396,137 +369,18 @@ def _table(parse: Parse, _kind: Kind, at: int) -> Token | None:
     return read_table(parse.scan, at, parse.inner)
 
 
-# --- macros ---------------------------------------------------------------------------------
-
-
 def _macro(parse: Parse, kind: Kind, at: int) -> Token | None:
     macro = parse.scan.macro(at)
     if macro is None:
         return None
     if kind is Kind.ANCHOR:
         return "", macro.end
-    return _MACRO_READERS[kind](parse, macro), macro.end
+    return MACRO_READERS[kind](parse.inner, macro), macro.end
 
 
-def _code(_parse: Parse, macro: Macro) -> list[Node]:
-    settings = parameters(macro.parameters)
-    words = {key.lower() for key in settings}
-    fallback = "objective-c" if "objc" in words else "java"
-    language = next((name for name in _LANGUAGES if name in words), fallback)
-    return [*_titled(settings), _code_block(macro.content, language=language)]
-
-
-def _noformat(_parse: Parse, macro: Macro) -> list[Node]:
-    return [*_titled(parameters(macro.parameters)), _code_block(macro.content)]
-
-
-def _code_block(content: str, **attributes: Any) -> Node:
-    trimmed = content.strip(_JS_SPACE)
-    return block("codeBlock", [text_node(trimmed)] if trimmed else [], **attributes)
-
-
-def _quote_macro(parse: Parse, macro: Macro) -> list[Node]:
-    return _quoted(parse, macro.content)
-
-
-def _quoted(parse: Parse, raw: str) -> list[Node]:
-    if not raw:
-        return [block("blockquote", [block("paragraph")])]
-    output: list[Node] = []
-    held: list[Node] = []
-    for node in as_blocks(parse.inner(raw)):
-        if node["type"] == "heading":
-            held.append(_heading_in_quote(node))
-        elif node["type"] in _IN_QUOTE:
-            held.append(node)
-        else:
-            output += [block("blockquote", held)] if held else []
-            output.append(node)
-            held = []
-    return output + ([block("blockquote", held)] if held else [])
-
-
-def _heading_in_quote(heading: Node) -> Node:
-    level: int = heading["attrs"]["level"]
-    content: list[Node] = []
-    for child in heading.get("content") or ():
-        node: Node = child
-        if level == 1 and node["type"] == "text":
-            node = {**node, "text": node["text"].upper()}
-        for mark, wanted in (
-            ({"type": "strong"}, level <= 4),
-            ({"type": "em"}, level in (2, 5)),
-            (_GREY, level > 3),
-        ):
-            node = with_mark(node, mark) if wanted else node
-        content.append(node)
-    return block("paragraph", content)
-
-
-def _panel(parse: Parse, macro: Macro) -> list[Node]:
-    settings = parameters(macro.parameters)
-    kind = panel_type(settings.get("bgColor"))
-    output: list[Node] = []
-    held = _titled(settings)
-    for node in as_blocks(parse.inner(macro.content)):
-        if node["type"] in _IN_PANEL:
-            held.append(node)
-        else:
-            output += [block("panel", held or [block("paragraph")], panelType=kind), node]
-            held = []
-    return output + ([block("panel", held, panelType=kind)] if held else [])
-
-
-def _colour(parse: Parse, macro: Macro) -> list[Node]:
-    name = next(iter(parameters(macro.parameters)), "")
-    mark = {"type": "textColor", "attrs": {"color": text_colour(name) or "#000000"}}
-    return [with_mark(node, mark) for node in parse.inner(macro.content, _IN_COLOUR)]
-
-
-def _adf(_parse: Parse, macro: Macro) -> list[Node]:
-    try:
-        node: object = json.loads(macro.content)
-    except (ValueError, RecursionError):
-        node = None
-    if isinstance(node, dict) and isinstance(cast(Node, node).get("type"), str):
-        return [InlineNode(cast(Node, node)) if "display=inline" in macro.parameters else cast(Node, node)]
-    content = [text_node(f"Invalid ADF Macro: {macro.content}")] if macro.content else []
-    return [block("codeBlock", content)]
-
-
-def parameters(written: str, separator: str = "|") -> dict[str, str]:
-    """`a=1|b` as a mapping; the first value of a key that is not empty stays."""
-    output: dict[str, str] = {}
-    for part in written.split(separator) if written else ():
-        key, _, value = part.partition("=")
-        if not output.get(key):
-            output[key] = value
-    return output
-
-
-def _titled(settings: dict[str, str]) -> list[Node]:
-    return [bold_paragraph(settings["title"])] if settings.get("title") else []
-
-
-def _unquoted(value: str) -> str:
-    return value[1:-1] if len(value) > 2 and value[0] == value[-1] == '"' else value
-
-
-_JS_SPACE: Final = " \t\n\r\v\f\xa0\ufeff\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
-    map(chr, range(0x2000, 0x200B))
-)
-
-_MACRO_READERS: Final[dict[Kind, Callable[[Parse, Macro], list[Node]]]] = {
-    Kind.CODE: _code,
-    Kind.NOFORMAT: _noformat,
-    Kind.QUOTE_MACRO: _quote_macro,
-    Kind.PANEL: _panel,
-    Kind.COLOUR: _colour,
-    Kind.ADF: _adf,
-}
 _READERS: Final[dict[Kind, Callable[[Parse, Kind, int], Token | None]]] = {
     **dict.fromkeys(_MARKS, _mark),
-    **dict.fromkeys(_MACRO_READERS, _macro),
+    **dict.fromkeys(MACRO_READERS, _macro),
     Kind.ANCHOR: _macro,
     Kind.NEWLINE: _newline,
     Kind.FORCED_BREAK: _forced_break,

@@ -17,10 +17,11 @@ _BARS = re.compile(r"[ \t]*(\|+)")
 _EMPTY_LINE = re.compile(r"[ \t]*\r?\n")
 _STOP = re.compile(r"\r\n|[\r\n|:;(\[!{]")
 _IN_CELL: Final = DASHES | {Kind.TABLE, Kind.RULE}
-_CELL_MAY_HOLD: Final = frozenset(
-    "paragraph panel blockquote orderedList bulletList rule heading codeBlock mediaSingle mediaGroup"
-    " decisionList taskList blockCard embedCard extension nestedExpand".split()
-)
+_CELL_MAY_HOLD: Final = frozenset({
+    "paragraph", "panel", "blockquote", "orderedList", "bulletList", "rule", "heading", "codeBlock",
+    "mediaSingle", "mediaGroup", "decisionList", "taskList", "blockCard", "embedCard", "extension",
+    "nestedExpand",
+})  # fmt: skip
 
 
 class _Next(Enum):

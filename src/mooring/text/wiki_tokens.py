@@ -69,7 +69,7 @@ _LEADING: Final = (
     (Kind.RULE, re.compile(r"-{4,5}(?:\s|\Z)")),
     (Kind.THREE_DASHES, re.compile(r"-{3}\s")),
     (Kind.TWO_DASHES, re.compile(r"-{2}\s")),
-    (Kind.LIST, re.compile(r"(?:[*#]{1,%d}|-) " % MAX_LIST_DEPTH)),
+    (Kind.LIST, re.compile(rf"(?:[*#]{{1,{MAX_LIST_DEPTH}}}|-) ")),
     (Kind.TABLE, re.compile(r"\|")),
 )
 _LEADING_START: Final = frozenset("bh-*#|")
