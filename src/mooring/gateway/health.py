@@ -81,6 +81,11 @@ class Health:
         self._probing_since = now
         return 0.0
 
+    @property
+    def tripped(self) -> bool:
+        """Whether the breaker is anything but closed."""
+        return self._opened_at is not None
+
     def state(self, now: float) -> State:
         if self._last_failure is not None and (
             self._last_success is None or self._last_failure[0] > self._last_success

@@ -12,6 +12,7 @@ from mooring.gateway.streams import KEEP_ALIVE_SECONDS, EventOutlet, StreamLog
 from mooring.gateway.tracing import Tracer
 from mooring.protocol.sse import encode_event
 from mooring.transports.http_reply import Reply
+from mooring.transports.http_request import Request
 from mooring.transports.wire import Relay
 
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
@@ -31,18 +32,21 @@ class StreamOwner(Protocol):
     def new_stream(self) -> StreamLog: ...
 
 
+def accepts_streams(request: Request) -> bool:
+    accepted = request.header(b"accept")
+    return accepted is not None and (b"text/event-stream" in accepted or b"*/*" in accepted)
+
+
 class PostSink:
     """The response to one POST. It stays undecided until there is something to say before the answer."""
 
     __slots__ = (
         "_headers",
         "_log",
-        "_opened_at",
         "_outlet",
         "_owner",
         "_peer",
         "_reply",
-        "_streams",
         "_tracer",
     )
 
@@ -52,14 +56,12 @@ class PostSink:
         tracer: Tracer,
         peer: str,
         *,
-        streams: bool,
         owner: StreamOwner | None = None,
         headers: tuple[tuple[bytes, bytes], ...] = (),
     ) -> None:
         self._reply = reply
         self._tracer = tracer
         self._peer = peer
-        self._streams = streams
         self._owner = owner
         self._headers = headers
         self._log: StreamLog | None = None
@@ -137,7 +139,7 @@ class PostSink:
             _keep_alive(self._outlet)
 
     def _open(self) -> bool:
-        if not self._streams or self._reply.closed:
+        if self._reply.closed or not accepts_streams(self._reply.request):
             return False
         self._outlet = EventOutlet(self._reply, self._headers)
         self._outlet.last_write = monotonic()

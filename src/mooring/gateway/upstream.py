@@ -74,7 +74,8 @@ class Upstream:
         client = exchange.client
         retries = self.policy.session_retries
         while True:
-            self.refuse_if_down(exchange.started)
+            if self.health.tripped:
+                self.refuse_if_down(monotonic())
             try:
                 if self._is_special(client):
                     answer = await self._call_specially(exchange)

@@ -101,8 +101,7 @@ class McpEndpoint:
             self._dispatcher.legacy_notification(self._server, client, envelope, request.body)
             reply.send(202, extra, b"")
         else:
-            streams = _accepts_streams(request)
-            sink = PostSink(reply, tracer, client.alias, streams=streams, owner=client, headers=extra)
+            sink = PostSink(reply, tracer, client.alias, owner=client, headers=extra)
             self._dispatcher.legacy_request(
                 self._server, client, envelope, request.body, sink, relayable=True
             )
@@ -155,14 +154,7 @@ class McpEndpoint:
         if not requests:
             reply.send(202, extra, b"")
         sink = BatchSink(
-            PostSink(
-                reply,
-                self._server.tracer,
-                client.alias,
-                streams=_accepts_streams(request),
-                owner=client,
-                headers=extra,
-            ),
+            PostSink(reply, self._server.tracer, client.alias, owner=client, headers=extra),
             requests,
         )
         for envelope, data in messages:
@@ -197,7 +189,7 @@ class McpEndpoint:
         except RpcError as error:
             refuse_rpc(reply, error, extra, envelope.id)
             return
-        sink = PostSink(reply, tracer, request.peer, streams=_accepts_streams(request), headers=extra)
+        sink = PostSink(reply, tracer, request.peer, headers=extra)
         self._dispatcher.modern_request(
             self._server,
             envelope,
@@ -266,7 +258,7 @@ class InitializeSink(PostSink):
         client: LegacyClient,
         extra: Headers,
     ) -> None:
-        super().__init__(reply, client.tracer, client.alias, streams=False, headers=extra)
+        super().__init__(reply, client.tracer, client.alias, headers=extra)
         self._sessions = sessions
         self._dispatcher = dispatcher
         self._client = client
@@ -305,11 +297,6 @@ def _is_modern(request: Request, version: bytes | None, envelope: Envelope) -> b
 def _names_modern(request: Request) -> bool:
     version = request.header(b"mcp-protocol-version")
     return version is not None and version >= _MODERN_FROM
-
-
-def _accepts_streams(request: Request) -> bool:
-    accepted = request.header(b"accept")
-    return accepted is not None and (b"text/event-stream" in accepted or b"*/*" in accepted)
 
 
 def _param_headers(headers: list[tuple[bytes, bytes]]) -> bytes:

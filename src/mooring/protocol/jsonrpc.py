@@ -21,6 +21,7 @@ MAX_ID_BYTES: Final = 512
 EMPTY: Final = Raw()
 _BRACE: Final = ord("{")
 _QUOTE: Final = ord('"')
+_SHORT_ID: Final = 20
 _NULL: Final = Raw(b"null")
 _COMPACT_REQUEST: Final = len(b'{"jsonrpc":"2.0","id":,"method":""}')
 _COMPACT_NOTIFICATION: Final = len(b'{"jsonrpc":"2.0","method":""}')
@@ -68,33 +69,34 @@ def decode(data: bytes | Raw) -> Envelope:
         raise InvalidRequest("the message is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ParseFailed(f"not valid JSON: {error}") from None
-    _check(envelope)
+    if envelope.jsonrpc != "2.0":
+        raise InvalidRequest('`jsonrpc` must be "2.0"')
+    request_id = envelope.id
+    if request_id and not (bytes(request_id).isdigit() and len(request_id) < _SHORT_ID):
+        _check_id(envelope)
+    params = envelope.params
+    if envelope.method is None or envelope.result or envelope.error:
+        _check_response(envelope)
+    # Params by position exist in JSON-RPC, not in MCP.
+    elif params and memoryview(params)[0] != _BRACE:
+        if params != _NULL:
+            raise InvalidRequest("`params` must be an object")
+        envelope.params = EMPTY
     return envelope
 
 
-def _check(envelope: Envelope) -> None:
-    if envelope.jsonrpc != "2.0":
-        raise InvalidRequest('`jsonrpc` must be "2.0"')
+def _check_response(envelope: Envelope) -> None:
     if envelope.method is None:
         if bool(envelope.result) == bool(envelope.error):
             raise InvalidRequest("a message needs a `method`, or exactly one of `result` and `error`")
         if envelope.result and not envelope.id:
             raise InvalidRequest("a result needs the `id` of its request")
-    elif envelope.result or envelope.error:
+    else:
         raise InvalidRequest("a message with a `method` has no `result` or `error`")
-    if envelope.id:
-        _check_id(envelope)
-    # Params by position exist in JSON-RPC, not in MCP.
-    if envelope.params and memoryview(envelope.params)[0] != _BRACE:
-        if envelope.params != _NULL:
-            raise InvalidRequest("`params` must be an object")
-        envelope.params = EMPTY
 
 
 def _check_id(envelope: Envelope) -> None:
     raw = bytes(envelope.id)
-    if raw.isdigit() and len(raw) <= MAX_ID_BYTES:
-        return
     if raw == b"null" and envelope.error:
         envelope.id = EMPTY
     elif not is_request_id(raw):
