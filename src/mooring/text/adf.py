@@ -4,11 +4,11 @@ import json
 from typing import Any, cast
 
 from mooring.text.errors import Position, UnreadableSource
-from mooring.text.report import Report
-from mooring.text.tree import Node, doc, node, paragraph, text
+from mooring.text.report import Report, format_path
+from mooring.text.tree import Node, doc, node, paragraph, text, walk
 
 # Deeper than any editor makes, far from where Python's own recursion ends.
-MAX_DEPTH = 200
+MAX_DEPTH = 150
 
 
 def read(source: str | bytes, report: Report, *, lenient: bool = False) -> Node:
@@ -54,26 +54,44 @@ def _parse(source: str | bytes) -> Any:
 
 def _check(item: Node) -> None:
     """Every child must be an object with a type, and the tree not absurdly deep."""
-    level: list[tuple[str, Node]] = [("", item)]
-    for depth in range(MAX_DEPTH + 1):
-        below: list[tuple[str, Node]] = []
-        for path, current in level:
-            content: Any = current.get("content", [])
-            if not isinstance(content, list):
-                raise UnreadableSource("`content` must be a list", Position(path=path or "."))
-            for index, child in enumerate(cast(list[Any], content)):
-                where = f"{path}/content/{index}".lstrip("/")
-                _check_node(child, where)
-                below.append((where, cast(Node, child)))
+    level: list[Node] = [item]
+    for _ in range(MAX_DEPTH):
+        below: list[Node] = []
+        for current in level:
+            content = current.get("content")
+            if content is None:
+                continue
+            if content.__class__ is not list or not all(map(_is_node, content)):
+                raise UnreadableSource(*_fault(item))
+            below += content
         if not below:
             return
-        if depth == MAX_DEPTH:
-            raise UnreadableSource(f"nested deeper than {MAX_DEPTH} levels", Position(path=below[0][0]))
         level = below
+    raise UnreadableSource(*_fault(item))
 
 
-def _check_node(child: Any, where: str) -> None:
-    if not isinstance(child, dict) or not isinstance(child.get("type"), str):  # pyright: ignore[reportUnknownMemberType]
-        raise UnreadableSource("a node is an object with a `type`", Position(path=where))
-    if child["type"] == "text" and not isinstance(child.get("text"), str):  # pyright: ignore[reportUnknownMemberType]
-        raise UnreadableSource("a text node needs a string `text`", Position(path=where))
+def _is_node(child: Any) -> bool:
+    if child.__class__ is not dict:
+        return False
+    kind = child.get("type")
+    return kind.__class__ is str and (kind != "text" or child.get("text").__class__ is str)
+
+
+def _fault(item: Node) -> tuple[str, Position]:
+    """The first thing wrong, found by walking again with paths."""
+    for path, current in walk(item):
+        content: Any = current.get("content")
+        if len(path) > 2 * MAX_DEPTH:
+            return f"nested deeper than {MAX_DEPTH} levels", Position(path=format_path(path[:8]) + "/…")
+        if content is None:
+            continue
+        if content.__class__ is not list:
+            return "`content` must be a list", Position(path=format_path(path) or ".")
+        for index, child in enumerate(content):
+            if not _is_node(child):
+                text_fault = child.__class__ is dict and child.get("type") == "text"
+                reason = (
+                    "a text node needs a string `text`" if text_fault else "a node is an object with a `type`"
+                )
+                return reason, Position(path=format_path((*path, "content", index)))
+    return f"nested deeper than {MAX_DEPTH} levels", Position(path=".")

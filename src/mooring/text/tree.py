@@ -82,18 +82,18 @@ def paragraph(*content: Node) -> Node:
 
 
 def children(item: Node) -> list[Node]:
-    content = item.get("content")
-    return cast(list[Node], content) if isinstance(content, list) else []
+    content: Any = item.get("content")
+    return content if content.__class__ is list else []
 
 
 def attributes(item: Node) -> dict[str, Any]:
-    attrs = item.get("attrs")
-    return cast(dict[str, Any], attrs) if isinstance(attrs, dict) else {}
+    attrs: Any = item.get("attrs")
+    return attrs if attrs.__class__ is dict else {}
 
 
 def marks_of(item: Node) -> list[Mark]:
-    marks = item.get("marks")
-    return cast(list[Mark], marks) if isinstance(marks, list) else []
+    marks: Any = item.get("marks")
+    return marks if marks.__class__ is list else []
 
 
 def walk(item: Node, path: Path = ()) -> Iterator[tuple[Path, Node]]:
@@ -138,60 +138,58 @@ def sort_marks(marks: list[Mark]) -> list[Mark]:
     return sorted(marks, key=lambda each: MARK_RANK.get(each.get("type", ""), UNKNOWN_MARK_RANK))
 
 
-# The one node that must have `attrs` even when there are none.
-_REQUIRED_EMPTY: dict[str, Any] = {}
-
-
 def canonical(item: Node) -> Node:
     """The same tree with sorted marks, whole texts and no empty lists where none is needed; shares nothing
     that it changed with the input."""
-    made: Node = {}
-    if item.get("type") == "nestedExpand" and not item.get("attrs"):
-        item = {**item, "attrs": _REQUIRED_EMPTY}
-    for key, value in item.items():
-        if key == "attrs" and value == {} and value is not _REQUIRED_EMPTY:
-            continue
-        if key == "marks" and isinstance(value, list):
-            if value:
-                made[key] = sort_marks([_canonical_mark(each) for each in cast(list[Any], value)])
-        elif key == "content" and isinstance(value, list):
-            content = _canonical_content(cast(list[Any], value))
-            if content or item.get("type") in CONTENT_REQUIRED:
-                made[key] = content
+    made = item.copy()
+    kind = made.get("type")
+    if made.get("attrs") == {}:
+        del made["attrs"]
+    if kind == "nestedExpand":
+        # The one node that must have `attrs` even when there are none.
+        made.setdefault("attrs", {})
+    marks = made.get("marks")
+    if marks.__class__ is list:
+        if marks:
+            made["marks"] = sort_marks([_canonical_mark(each) for each in marks])
         else:
-            made[key] = value
+            del made["marks"]
+    content = made.get("content")
+    if content.__class__ is list:
+        if content:
+            made["content"] = content = _canonical_content(content)
+        if not content and kind not in CONTENT_REQUIRED:
+            del made["content"]
     return made
 
 
 def _canonical_mark(each: Any) -> Any:
-    if not isinstance(each, dict):
-        return each
-    found = cast(Mark, each)
-    return {"type": found["type"]} if found.get("attrs") == {} and "type" in found else found
+    if each.__class__ is dict and "type" in each and each.get("attrs") == {}:
+        return {"type": each["type"]}
+    return each
 
 
 def _canonical_content(content: list[Any]) -> list[Any]:
     made: list[Any] = []
+    before: Node | None = None
     for child in content:
-        if not isinstance(child, dict):
+        if child.__class__ is not dict:
             made.append(child)
+            before = None
             continue
-        current = canonical(cast(Node, child))
-        if current.get("type") == "text":
-            if current.get("text") == "":
-                continue
-            if made and _joins(made[-1], current):
-                made[-1] = {**made[-1], "text": made[-1]["text"] + current["text"]}
-                continue
+        current = canonical(child)
+        if current.get("type") != "text":
+            made.append(current)
+            before = None
+            continue
+        if current.get("text") == "":
+            continue
+        if before is not None and before.get("marks") == current.get("marks"):
+            before["text"] += current["text"]
+            continue
         made.append(current)
+        before = current
     return made
-
-
-def _joins(left: Any, right: Node) -> bool:
-    if not isinstance(left, dict):
-        return False
-    before = cast(Node, left)
-    return before.get("type") == "text" and before.get("marks") == right.get("marks")
 
 
 def equal(left: Node, right: Node) -> bool:

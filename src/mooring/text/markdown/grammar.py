@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.helpers import parseLinkDestination, parseLinkTitle
 from markdown_it.ruler import RuleOptionsType
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
@@ -18,6 +19,8 @@ from mooring.text.markdown import atoms, attributes
 
 # Levels of quotes, items and directives; each costs the parser a few frames of Python's stack.
 MAX_DEPTH = 100
+MAX_INLINE_DEPTH = 40
+_LABEL_STEPS = 40
 
 PANELS = ("info", "note", "tip", "warning", "error", "success")
 CONTAINERS = frozenset({
@@ -40,7 +43,19 @@ _INTERRUPTS: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", 
 
 @cache
 def parser() -> MarkdownIt:
-    markdown = MarkdownIt("commonmark", {"maxNesting": MAX_DEPTH + 20})
+    """For blocks."""
+    return _parser(MAX_DEPTH + 20)
+
+
+@cache
+def inline_parser() -> MarkdownIt:
+    """For inline content, where every level of brackets may cost a look at the rest of the text."""
+    return _parser(MAX_INLINE_DEPTH)
+
+
+def _parser(max_nesting: int) -> MarkdownIt:
+    markdown = MarkdownIt("commonmark", {"maxNesting": max_nesting})
+    markdown.helpers = Helpers  # pyright: ignore[reportAttributeAccessIssue]
     markdown.enable(["table", "strikethrough"])
     # Targets are kept as written: percent-encoding them would not read back the same.
     markdown.normalizeLink = markdown.normalizeLinkText = _same  # pyright: ignore[reportAttributeAccessIssue]
@@ -54,6 +69,49 @@ def parser() -> MarkdownIt:
     inline.before("newline", "directive", _directive)
     inline.before("newline", "trailing_attributes", _trailing_attributes)
     return markdown
+
+
+def find_label_end(state: StateInline, start: int, disableNested: bool = False) -> int:  # noqa: N803
+    """The `]` that closes the `[` at `start`, or -1.
+
+    Looking for one that is not there costs the rest of the text each time, so a text that is all opening
+    brackets would cost its square. After a generous number of steps further brackets are taken as text.
+    """
+    steps = state.env.setdefault("label_steps", {})
+    budget = steps.get(id(state), 0)
+    limit = _LABEL_STEPS * len(state.src) + 10_000
+    position, state.pos = state.pos, start + 1
+    depth, end = 1, -1
+    source, maximum = state.src, state.posMax
+    skip = state.md.inline.skipToken
+    while state.pos < maximum and budget < limit:
+        budget += 1
+        before = state.pos
+        character = source[before]
+        if character == "]":
+            depth -= 1
+            if not depth:
+                end = before
+                break
+        steps[id(state)] = budget
+        skip(state)
+        budget = max(budget, steps[id(state)])
+        if character == "[":
+            if state.pos == before + 1:
+                depth += 1
+            elif disableNested:
+                break
+    steps[id(state)] = budget
+    state.pos = position
+    return end
+
+
+class Helpers:
+    """The parser's helpers, with the bounded search above."""
+
+    parseLinkLabel = staticmethod(find_label_end)  # noqa: N815
+    parseLinkDestination = staticmethod(parseLinkDestination)  # noqa: N815
+    parseLinkTitle = staticmethod(parseLinkTitle)  # noqa: N815
 
 
 def _same(value: str) -> str:

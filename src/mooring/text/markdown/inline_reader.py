@@ -7,7 +7,7 @@ from typing import Any
 from markdown_it.token import Token
 
 from mooring.text.markdown import atoms, attributes, images
-from mooring.text.markdown.grammar import parser
+from mooring.text.markdown.grammar import inline_parser
 from mooring.text.report import Report
 from mooring.text.tree import Mark, Node, raw_inline, sort_marks
 
@@ -40,6 +40,8 @@ _SIMPLE_MARKS: dict[str, Mark] = {
     **_TAG_MARKS,
 }
 _BESIDE_CODE = frozenset({"code", "link", "annotation"})
+# More nested comments than this and only the innermost counts.
+_MANY_MARKS = 100
 
 
 class InlineReader:
@@ -51,7 +53,7 @@ class InlineReader:
         if not _SPECIAL.search(source):
             return [{"type": "text", "text": source}] if source else []
         tokens: list[Token] = []
-        markdown = parser()
+        markdown = inline_parser()
         markdown.inline.parse(source, markdown, self._environment, tokens)
         return _Builder(self.report).build(tokens)
 
@@ -60,14 +62,14 @@ class InlineReader:
         if not source.startswith(("![", "[![")):
             return None
         tokens: list[Token] = []
-        markdown = parser()
+        markdown = inline_parser()
         markdown.inline.parse(source, markdown, self._environment, tokens)
         return self._media(tokens)
 
     def images(self, source: str) -> list[Node] | None:
         """The media nodes, when there are only images."""
         tokens: list[Token] = []
-        markdown = parser()
+        markdown = inline_parser()
         markdown.inline.parse(source, markdown, self._environment, tokens)
         found: list[Node] = []
         at = 0
@@ -110,7 +112,8 @@ class _Builder:
         self._report = report
         self._nodes: list[Node] = []
         self._marks: list[Mark] = []
-        self._literal: list[list[Mark] | None] = []
+        # What each depth of `_marks` amounts to: at most one mark of a kind, however deep the nesting.
+        self._effective: list[dict[str, Mark]] = [{}]
         self._text: list[str] = []
         self._tags: list[str] = []
 
@@ -139,15 +142,13 @@ class _Builder:
             case "code_inline":
                 self._append(token.content, {"type": "code"})
             case "strong_open" | "em_open" | "s_open":
-                self._marks.append(_OPENING[token.type])
-            case "strong_close" | "em_close" | "s_close" | "mark_close":
-                self._marks.pop()
+                self._open(_OPENING[token.type])
+            case "strong_close" | "em_close" | "s_close" | "mark_close" | "link_close":
+                self._close()
             case "mark_open":
-                self._marks.append(self._directive_mark(token))
+                self._open(self._directive_mark(token))
             case "link_open":
                 self._open_link(token, tokens, at)
-            case "link_close":
-                self._marks.pop()
             case "image":
                 self._image(token)
             case "html_inline":
@@ -160,7 +161,7 @@ class _Builder:
             return
         value = "".join(self._text)
         self._text.clear()
-        if any(mark["type"] == "link" for mark in self._marks) or not ("://" in value or "www." in value):
+        if "link" in self._effective[-1] or not ("://" in value or "www." in value):
             self._append(value)
             return
         done = 0
@@ -187,17 +188,26 @@ class _Builder:
             {"type": "text", "text": value, "marks": marks} if marks else {"type": "text", "text": value}
         )
 
+    def _open(self, mark: Mark) -> None:
+        """The inner of two marks of a kind wins; comments may overlap."""
+        self._marks.append(mark)
+        key = f"annotation {mark['attrs']['id']}" if mark["type"] == "annotation" else mark["type"]
+        if len(self._effective) > _MANY_MARKS:
+            key = mark["type"]
+        self._effective.append({**self._effective[-1], key: mark})
+
+    def _close(self) -> None:
+        self._marks.pop()
+        self._effective.pop()
+
     def _current(self, extra: Mark | None) -> list[Mark]:
-        marks = [*self._marks, extra] if extra else self._marks
-        if not marks:
+        kept = self._effective[-1]
+        if extra:
+            kept = {**kept, extra["type"]: extra}
+        if not kept:
             return []
-        kept: dict[str, Mark] = {}
-        for mark in marks:
-            if mark["type"] == "exact":
-                return mark["marks"]
-            # The inner of two marks of a kind wins; comments may overlap.
-            key = f"annotation {mark['attrs']['id']}" if mark["type"] == "annotation" else mark["type"]
-            kept[key] = mark
+        if "exact" in kept:
+            return kept["exact"]["marks"]
         made = list(kept.values())
         if "code" in kept and not _BESIDE_CODE.issuperset(mark["type"] for mark in made):
             self._report.changed("", "code cannot carry other marks; they were dropped from it")
@@ -221,8 +231,7 @@ class _Builder:
         return {"type": "exact", "marks": _json(given.get("marks", ""), [])}
 
     def _open_link(self, token: Token, tokens: list[Token], at: int) -> None:
-        mark = _link_mark(token)
-        self._marks.append(mark)
+        self._open(_link_mark(token))
         if tokens[at + 1].type == "link_close":
             source = f"[]({token.attrs['href']})"
             self._report.kept("", "a link without text is kept as its source")
@@ -230,7 +239,7 @@ class _Builder:
 
     def _image(self, token: Token) -> None:
         target, alt = str(token.attrs["src"]), _alt(token)
-        linked = any(mark["type"] == "link" for mark in self._marks)
+        linked = "link" in self._effective[-1]
         if target.startswith(images.ATTACHMENT):
             _, own = images.split(token.meta.get("given", {}))
             made: Node = {
@@ -256,14 +265,14 @@ class _Builder:
             if name == "br":
                 self._nodes.append({"type": "hardBreak"})
                 return
-            if not slash and closing.get(name, 0) > len([tag for tag in self._tags if tag == name]):
+            if not slash and closing.get(name, 0) > self._tags.count(name) and len(self._tags) < _MANY_MARKS:
                 self._tags.append(name)
-                self._marks.append(_TAGS[name])
+                self._open(_TAGS[name])
                 return
             if slash and self._tags and self._tags[-1] == name and _TAGS[name] in self._marks[-1:]:
                 closing[name] -= 1
                 self._tags.pop()
-                self._marks.pop()
+                self._close()
                 return
         self._nodes.append(raw_inline("html", source))
 

@@ -32,6 +32,8 @@ _NESTING = {
     )
 }
 _BARE_MARKS = frozenset({"strong", "em", "strike", "underline", "code"})
+# Deeper nesting than this the reader does not follow.
+_MANY_MARKS = 12
 _BESIDE_CODE = frozenset({"code", "link", "annotation"})
 
 
@@ -222,6 +224,8 @@ def _item(node: Node) -> _Item:
 
 def _expressible(marks: list[Mark]) -> bool:
     """Can every mark be written as syntax, and will the reader give the same list back?"""
+    if len(marks) > _MANY_MARKS:
+        return False
     kinds = [mark.get("type") for mark in marks]
     if "code" in kinds and not _BESIDE_CODE.issuperset(kinds):
         return False
