@@ -14,7 +14,7 @@ from mooring.protocol import meta
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.meta import Meta, Params
 from mooring.protocol.versions import Era
-from mooring.transports.wire import Answer, Flow, Relay
+from mooring.transports.wire import Answer, Leg, Relay
 
 ANONYMOUS = "anonymous"
 """The principal of everybody, until authentication tells people apart."""
@@ -30,6 +30,7 @@ class Sink(Protocol):
     """Where the answer to one request goes, and what the server says before it."""
 
     def bind(self, exchange: Exchange) -> None: ...
+    def throttle(self, leg: Leg) -> None: ...
     def emit(self, message: bytes) -> None: ...
     def answer(self, message: bytes, status: int = 200) -> None: ...
     def relay(self, relay: Relay) -> None: ...
@@ -81,7 +82,6 @@ class Exchange(msgspec.Struct, eq=False):
     key: int | str | None = None
     params: Params | None = None
     meta: Meta | None = None
-    flow: Flow | None = None
     task: asyncio.Task[None] | None = None
     parked: Parked | None = None
     on_input: Callable[[bool], None] | None = None

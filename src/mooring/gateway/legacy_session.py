@@ -103,6 +103,8 @@ class LegacySession(UpstreamSession):
             leg.relayable = exchange.relayable and not translate.needed(self.version, client.version)
         else:
             self._prepare(leg, exchange)
+        if self.wire.correlates and exchange.sink is not None:
+            exchange.sink.throttle(leg)
         self.calls[exchange] = None
         try:
             return await self.wire.request(leg)
@@ -112,7 +114,6 @@ class LegacySession(UpstreamSession):
             raise
         finally:
             del self.calls[exchange]
-            exchange.flow = None
 
     def _prepare(self, leg: Leg, exchange: Exchange) -> None:
         """A leg that others may share: ids and progress tokens are ours, the metadata of another era stays behind."""

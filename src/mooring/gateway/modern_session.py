@@ -67,6 +67,8 @@ class ModernSession(UpstreamSession):
             leg.body = exchange.body
             leg.relayable = exchange.relayable
             leg.headers = await self._headers(exchange.method, exchange.envelope.params, exchange.headers)
+            if exchange.sink is not None:
+                exchange.sink.throttle(leg)
         elif b"progressToken" in bytes(exchange.envelope.params):
             leg.token = bytes(exchange.read_meta().progress_token)
         return await self.wire.request(leg)
@@ -164,6 +166,8 @@ class ModernSession(UpstreamSession):
         leg = Leg(exchange.method, params, partial(self._on_call_message, exchange))
         if self.wire.correlates:
             leg.headers = await self._headers(exchange.method, params, None)
+            if exchange.sink is not None:
+                exchange.sink.throttle(leg)
         elif b"progressToken" in params:
             leg.token = bytes(exchange.read_meta().progress_token)
         return await self.wire.request(leg)

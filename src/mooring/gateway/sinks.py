@@ -13,7 +13,7 @@ from mooring.gateway.tracing import Tracer
 from mooring.protocol.sse import encode_event
 from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import Request
-from mooring.transports.wire import Relay
+from mooring.transports.wire import Leg, Relay
 
 JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 LEGACY_STREAM_AFTER_SECONDS: Final = 0.5
@@ -42,6 +42,7 @@ class PostSink:
 
     __slots__ = (
         "_headers",
+        "_leg",
         "_log",
         "_outlet",
         "_owner",
@@ -64,12 +65,25 @@ class PostSink:
         self._peer = peer
         self._owner = owner
         self._headers = headers
+        self._leg: Leg | None = None
         self._log: StreamLog | None = None
         self._outlet: EventOutlet | None = None
 
     def bind(self, exchange: Exchange) -> None:
         """From now on a client that closes the connection cancels this exchange (2026-07-28)."""
         self._reply.on_closed = exchange.cancel
+
+    def throttle(self, leg: Leg) -> None:
+        """While the client cannot keep up, this leg is not read."""
+        self._leg = leg
+
+    def _on_congested(self, congested: bool) -> None:
+        flow = self._leg.flow if self._leg is not None else None
+        if flow is not None:
+            if congested:
+                flow.pause()
+            else:
+                flow.resume()
 
     def emit(self, message: bytes) -> None:
         if self._outlet is None and not self._open():
@@ -143,6 +157,7 @@ class PostSink:
             return False
         self._outlet = EventOutlet(self._reply, self._headers)
         self._outlet.last_write = monotonic()
+        self._outlet.on_congested = self._on_congested
         if self._owner is not None:
             self._log = self._owner.new_stream()
             self._log.live = self._outlet
@@ -175,6 +190,9 @@ class ChannelSink:
 
     def bind(self, exchange: Exchange) -> None:
         """Requests on a channel are cancelled by a notification."""
+
+    def throttle(self, leg: Leg) -> None:
+        """One slow call must not hold up the others on the channel; the channel has a limit of its own."""
 
     def emit(self, message: bytes) -> None:
         if self._tracer.active:
@@ -214,6 +232,9 @@ class BatchSink:
 
     def bind(self, exchange: Exchange) -> None:
         """Batches are older than cancelling by closing."""
+
+    def throttle(self, leg: Leg) -> None:
+        """Several legs share the response."""
 
     def emit(self, message: bytes) -> None:
         self._inner.emit(message)

@@ -21,7 +21,7 @@ from mooring.gateway.exchange import Exchange, Sink
 from mooring.gateway.interactions import Interactions, SuspendedCall
 from mooring.protocol import jsonrpc, meta
 from mooring.protocol.versions import Era
-from mooring.transports.wire import Answer, Relay
+from mooring.transports.wire import Answer, Leg, Relay
 
 PREFIX: Final = "mooring-task-"
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
@@ -95,6 +95,9 @@ class TaskSink:
 
     def bind(self, exchange: Exchange) -> None:
         """A task lives on when its client goes away; it is cancelled by `tasks/cancel`."""
+
+    def throttle(self, leg: Leg) -> None:
+        """A record is never full."""
 
     def emit(self, message: bytes) -> None:
         """What the server says: to whoever waits for the result, else to the client at large."""
