@@ -37,7 +37,7 @@ class Outcome:
 
     @property
     def kept(self) -> int:
-        return self.required - len(self.lost) - len(self.impossible)
+        return 0 if self.broken else self.required - len(self.lost) - len(self.impossible)
 
     @property
     def is_good(self) -> bool:
