@@ -84,6 +84,7 @@ class RequestReader:
         self._client = client
         self._known_host: bytes | None = None
         self._known_target = b""
+        self._first: dict[bytes, bytes] = {}
         self._template: HeadTemplate | None = None
         self._misses = 0
         self._model: Request
@@ -105,7 +106,6 @@ class RequestReader:
         self._headers: list[tuple[bytes, bytes]] = []
         self._midway = False
         self._fed = 0
-        self._first: dict[bytes, bytes] = {}
         self._parts: list[bytes | bytearray] = []
         self._size = 0
         self._chunks = 0

@@ -1,0 +1,67 @@
+"""The coarse clock: never early, and forgiving when our own process stood still."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from http_edge_tools import until
+
+from mooring.transports.http_sweep import NEVER, SWEEP_SECONDS, Sweep
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Member:
+    def __init__(self, sweep: Sweep) -> None:
+        self.sweep = sweep
+        self.deadline = NEVER
+        self.passed_at: float | None = None
+
+    def deadline_passed(self) -> None:
+        self.passed_at = time.monotonic()
+        self.sweep.discard(self)
+
+
+async def test_a_deadline_is_never_early_and_not_much_late() -> None:
+    for offset in (0.0, 0.1, 0.2):
+        sweep = Sweep()
+        member, companion = Member(sweep), Member(sweep)
+        sweep.add(companion)
+        await asyncio.sleep(offset)
+        start = time.monotonic()
+        member.deadline = sweep.clock + 0.5
+        sweep.add(member)
+        await until(lambda member=member: member.passed_at is not None, 5)
+        assert member.passed_at is not None
+        assert 0.49 <= member.passed_at - start < 0.5 + 6 * SWEEP_SECONDS
+        sweep.discard(companion)
+
+
+async def test_a_stall_of_our_own_does_not_count_against_the_peers() -> None:
+    sweep = Sweep()
+    member = Member(sweep)
+    sweep.add(member)
+    member.deadline = sweep.clock + 1.5
+    await asyncio.sleep(0.3)
+    time.sleep(2.0)
+    await asyncio.sleep(0.3)
+    assert member.passed_at is None
+    await until(lambda: member.passed_at is not None, 5)
+
+
+async def test_the_timer_stops_when_there_is_nothing_to_watch() -> None:
+    sweep = Sweep()
+    member = Member(sweep)
+    sweep.add(member)
+    sweep.discard(member)
+    await until(lambda: sweep._timer is None, 3)
+    member.deadline = sweep.clock
+    sweep.add(member)
+    await until(lambda: member.passed_at is not None, 3)
