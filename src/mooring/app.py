@@ -64,7 +64,8 @@ class Started:
 
 
 class Gateway:
-    """Everything that runs for one configuration. An async context manager: it runs between enter and exit."""
+    """Everything that runs for one configuration. An async context manager: it runs between enter and
+    exit."""
 
     def __init__(self, config: schema.Config) -> None:
         self._config = config

@@ -67,8 +67,8 @@ def _wants(level: str, threshold: str | None) -> bool:
 class LegacyClient:
     """A session that began with `initialize`.
 
-    Over Streamable HTTP it has streams, each remembered so that it can be resumed; over HTTP+SSE and stdio it has
-    one `channel` that carries everything.
+    Over Streamable HTTP it has streams, each remembered so that it can be resumed; over HTTP+SSE and stdio
+    it has one `channel` that carries everything.
     """
 
     __slots__ = (
@@ -149,7 +149,8 @@ class LegacyClient:
     # Requests of servers
 
     async def ask(self, exchange: Exchange | None, method: str, params: bytes | Raw) -> Answer:
-        """Pass on a server's request, on the stream of the call that it belongs to, and wait for the answer."""
+        """Pass on a server's request, on the stream of the call that it belongs to, and wait for the
+        answer."""
         number = self._next_ask
         self._next_ask += 1
         if self._asks is None:
@@ -193,7 +194,8 @@ class LegacyClient:
         self.push(jsonrpc.notification(method, params))
 
     def end(self, reason: str) -> None:
-        """The session upstream is gone. The client need not know, but somebody must subscribe again for it."""
+        """The session upstream is gone. The client need not know, but somebody must subscribe again for
+        it."""
         del reason
         if self.on_detached is not None and not self.closed:
             self.on_detached()

@@ -156,7 +156,8 @@ class Detector:
         return None
 
     async def _probe(self, attempt: _Attempt, wire: Wire) -> Profile | None:
-        """Ask `server/discover`. Whatever is not clearly a modern answer means legacy, never one certain code."""
+        """Ask `server/discover`. Whatever is not clearly a modern answer means legacy, never one certain
+        code."""
         attempt.target = attempt.modern
         leg = Leg("server/discover", _PROBE, _ignore)
         if wire.correlates:
@@ -178,7 +179,8 @@ def _order(transport: Transport, prefers: Era, known: Era | None) -> tuple[Era, 
 
 
 class _Attempt:
-    """A wire is opened before we know what kind of session it will carry; its events go to the one being tried."""
+    """A wire is opened before we know what kind of session it will carry; its events go to the one being
+    tried."""
 
     def __init__(self, modern: ModernSession, legacy: LegacySession) -> None:
         self.modern = modern
@@ -245,7 +247,8 @@ class _Discovered(msgspec.Struct, rename="camel"):
 
 
 def _read_probe_error(answer: Answer) -> Profile | None:
-    """An error that only a modern server sends proves one; it must then also speak a revision that we speak."""
+    """An error that only a modern server sends proves one; it must then also speak a revision that we
+    speak."""
     try:
         error = msgspec.json.decode(answer.error, type=_ProbeError)
     except msgspec.DecodeError:

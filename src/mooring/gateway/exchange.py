@@ -1,4 +1,5 @@
-"""One request of a client, with who asks, by when, and the way back; and the seam that everything handles it through."""
+"""One request of a client, with who asks, by when, and the way back; and the seam that everything handles
+it through."""
 
 from __future__ import annotations
 
@@ -130,7 +131,8 @@ Middleware = Callable[[Exchange, Handler], Awaitable[Answer | None]]
 
 
 def compose(middlewares: list[Middleware], final: Handler) -> Handler:
-    """The chain, made once: each middleware sees the exchange before and the answer after everything below it."""
+    """The chain, made once: each middleware sees the exchange before and the answer after everything below
+    it."""
     handler = final
     for middleware in reversed(middlewares):
         handler = _bind(middleware, handler)

@@ -1,4 +1,5 @@
-"""Whether a server can be used: a circuit breaker, and a report that never says `up` without a recent success.
+"""Whether a server can be used: a circuit breaker, and a report that never says `up` without a recent
+success.
 
 CLOSED ──failures in a row──▶ OPEN ──open_seconds pass──▶ HALF_OPEN ──probe succeeds──▶ CLOSED
                                 ▲──────────── probe fails ───────┘

@@ -251,7 +251,8 @@ class _Elicitation(msgspec.Struct):
 
 
 def _name_question(method: str, params: bytes | Raw, taken: set[str]) -> str:
-    """Legacy requests have no name. A form with a single field is named for it; everything else for its kind."""
+    """Legacy requests have no name. A form with a single field is named for it; everything else for its
+    kind."""
     name = {
         "elicitation/create": "elicitation",
         "sampling/createMessage": "sampling",

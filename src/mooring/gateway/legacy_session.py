@@ -1,4 +1,5 @@
-"""A session with a legacy server: handshake, calls, and the requests that such a server makes of its client."""
+"""A session with a legacy server: handshake, calls, and the requests that such a server makes of its
+client."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ from mooring.transports.wire import Answer, Leg, Wire
 SHARED_CAPABILITIES: Final = (
     b'{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}'
 )
-"""What we declare where one session serves many clients; a request that its caller cannot take is refused then."""
+"""What we declare where one session serves many clients; a request that its caller cannot take is refused
+then."""
 OWN_INFO: Final = b'{"name":"mooring","version":"0.1.0"}'
 CANCEL_SECONDS: Final = 2.0
 
@@ -116,7 +118,8 @@ class LegacySession(UpstreamSession):
             del self.calls[exchange]
 
     def _prepare(self, leg: Leg, exchange: Exchange) -> None:
-        """A leg that others may share: ids and progress tokens are ours, the metadata of another era stays behind."""
+        """A leg that others may share: ids and progress tokens are ours, the metadata of another era stays
+        behind."""
         if exchange.client.era is Era.MODERN:
             leg.params = meta.without_request_metadata(exchange.envelope.params)
         if b"progressToken" in bytes(exchange.envelope.params):
@@ -128,7 +131,8 @@ class LegacySession(UpstreamSession):
             leg.on_message = partial(self._on_shared_message, exchange, leg.token)
 
     def _wants_task(self, exchange: Exchange, answer: Answer) -> bool:
-        """A tool that runs only as a task (2025-11-25) refuses a plain call with -32601, and has then not run."""
+        """A tool that runs only as a task (2025-11-25) refuses a plain call with -32601, and has then not
+        run."""
         assert self.profile is not None
         if self.profile.capability("tasks") is None or b'"task"' in bytes(exchange.envelope.params):
             return False
@@ -165,7 +169,8 @@ class LegacySession(UpstreamSession):
             await asyncio.wait_for(self.wire.send(notice), CANCEL_SECONDS)
 
     async def notify(self, client: Client, envelope: Envelope, data: bytes) -> None:
-        """A notification of the client; the ones that only its own session may hear stay out of shared ones."""
+        """A notification of the client; the ones that only its own session may hear stay out of shared
+        ones."""
         if self.owner is client or envelope.method == "notifications/roots/list_changed":
             await self.wire.send(data)
 
@@ -251,7 +256,8 @@ class LegacySession(UpstreamSession):
         owner.push(data)
 
     def _sole_call(self) -> Exchange | None:
-        """On a shared channel a message can be tied to a call only if all calls in flight are one client's."""
+        """On a shared channel a message can be tied to a call only if all calls in flight are one
+        client's."""
         if not self.calls or self.wire.correlates:
             return None
         calls = list(self.calls)

@@ -1,4 +1,5 @@
-"""One `subscriptions/listen` stream of a modern client: acknowledged first, then tagged changes, then its end."""
+"""One `subscriptions/listen` stream of a modern client: acknowledged first, then tagged changes, then its
+end."""
 
 from __future__ import annotations
 

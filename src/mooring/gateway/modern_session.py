@@ -1,4 +1,5 @@
-"""The way to a modern server: no handshake, every request carries all it needs, input is asked for in rounds."""
+"""The way to a modern server: no handshake, every request carries all it needs, input is asked for in
+rounds."""
 
 from __future__ import annotations
 
@@ -196,7 +197,8 @@ class ModernSession(UpstreamSession):
         return await exchange.client.ask(exchange, question.method, params)
 
     def _without_invalid_tools(self, answer: Answer) -> Answer:
-        """A tool whose `x-mcp-header` breaks a rule must not be used, so whoever stands in for a client hides it."""
+        """A tool whose `x-mcp-header` breaks a rule must not be used, so whoever stands in for a client
+        hides it."""
         if b'"x-mcp-header"' not in bytes(answer.result):
             return answer
         members = jsonrpc.members(answer.result)
@@ -266,7 +268,8 @@ class ModernSession(UpstreamSession):
         return await self.wire.request(leg)
 
     async def notify(self, client: Client, envelope: Envelope, data: bytes) -> None:
-        """Modern servers take no notifications from a client but cancellations, which the wire sends itself."""
+        """Modern servers take no notifications from a client but cancellations, which the wire sends
+        itself."""
 
     # What the server says
 
@@ -283,7 +286,8 @@ class ModernSession(UpstreamSession):
             exchange.emit(data)
 
     def on_unsolicited(self, envelope: Envelope, data: bytes) -> None:
-        """On stdio everything arrives here: changes by their subscription, the rest by the only call in flight."""
+        """On stdio everything arrives here: changes by their subscription, the rest by the only call in
+        flight."""
         method = envelope.method or ""
         if self._listening is not None and self._listening.take(envelope):
             return

@@ -59,7 +59,8 @@ def from_discover(result: bytes | Raw, version: str) -> Profile:
 
 
 def initialize_result(profile: Profile, version: str, server_id: str) -> bytes:
-    """Our answer to a legacy client: what the server can do, in the revision that we agreed on with the client."""
+    """Our answer to a legacy client: what the server can do, in the revision that we agreed on with the
+    client."""
     capabilities = jsonrpc.members(profile.capabilities)
     if profile.era is Era.MODERN and version >= V2025_11_25:
         capabilities["tasks"] = Raw(b'{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}')

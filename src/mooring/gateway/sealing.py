@@ -1,4 +1,5 @@
-"""Values that travel through a client and come back: encrypted, authenticated, bound to a purpose, and dated."""
+"""Values that travel through a client and come back: encrypted, authenticated, bound to a purpose, and
+dated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A server as its clients see it: runs their exchanges, answers what is ours to answer, passes on the rest."""
+"""A server as its clients see it: runs their exchanges, answers what is ours to answer, passes on the
+rest."""
 
 from __future__ import annotations
 
@@ -217,7 +218,8 @@ class Server:
         return await self.upstream.call(exchange)
 
     def _learn_annotations(self, tools: bytes) -> None:
-        """A legacy server does not check `Mcp-Param-*` headers, so we do, for the tools that we have shown."""
+        """A legacy server does not check `Mcp-Param-*` headers, so we do, for the tools that we have
+        shown."""
         if b'"x-mcp-header"' not in tools:
             return
         for tool in msgspec.json.decode(tools, type=_Tools).tools:

@@ -1,4 +1,5 @@
-"""The legacy sessions of this gateway: made, found, expired. Their ids are sealed, so that none can be guessed."""
+"""The legacy sessions of this gateway: made, found, expired. Their ids are sealed, so that none can be
+guessed."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from mooring.gateway.server import Server
 
 PURPOSE: Final = "mooring:session"
 SESSION_ID_SECONDS: Final = 30 * 24 * 3600.0
-"""How long another worker or replica could recognise an id as one of ours; the session itself ends much earlier."""
+"""How long another worker or replica could recognise an id as one of ours; the session itself ends much
+earlier."""
 STREAMS_SWEEP_SECONDS: Final = 10.0
 MAX_SESSIONS: Final = 50_000
 """Sessions cost memory before their client has proved anything; a flood of them must stop somewhere."""

@@ -1,4 +1,5 @@
-"""Where answers go: a POST that becomes JSON or an event stream, or the one channel of an older or local client."""
+"""Where answers go: a POST that becomes JSON or an event stream, or the one channel of an older or local
+client."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ LEGACY_STREAM_AFTER_SECONDS: Final = 0.5
 RETRY_MILLISECONDS: Final = 1000
 """When a client that lost its stream should come back for the rest of it."""
 MODERN_STREAM_AFTER_SECONDS: Final = 10.0
-"""A modern one gets it only to keep the connection alive; until then an error can still have its HTTP status."""
+"""A modern one gets it only to keep the connection alive; until then an error can still have its HTTP
+status."""
 
 
 class StreamOwner(Protocol):
@@ -294,7 +296,8 @@ def _end_body(reply: Reply, error: Exception | None) -> None:
 
 
 def _write_data(reply: Reply, data: bytes) -> None:
-    """JSON may be broken into lines anywhere but in a string, where they cannot be; an event's data may not."""
+    """JSON may be broken into lines anywhere but in a string, where they cannot be; an event's data may
+    not."""
     if b"\n" in data or b"\r" in data:
         data = data.replace(b"\n", b" ").replace(b"\r", b" ")
     reply.write(data)

@@ -1,4 +1,5 @@
-"""Event streams towards clients: written under flow control, remembered for those who lose them and come back."""
+"""Event streams towards clients: written under flow control, remembered for those who lose them and come
+back."""
 
 from __future__ import annotations
 

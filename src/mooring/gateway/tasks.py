@@ -1,8 +1,9 @@
 """Tasks that the gateway keeps itself, for servers that have none or speak another era's kind of them.
 
-The call runs here as any other; only its answer goes into a record instead of back to the client, which asks for it
-in the way of its own era: `tasks/get` and `tasks/result` (2025-11-25), or the extension's `tasks/get` and
-`tasks/update` (2026-07-28). Records live in memory: a restart of the gateway forgets them, as it ends their calls.
+The call runs here as any other; only its answer goes into a record instead of back to the client, which
+asks for it in the way of its own era: `tasks/get` and `tasks/result` (2025-11-25), or the extension's
+`tasks/get` and `tasks/update` (2026-07-28). Records live in memory: a restart of the gateway forgets them,
+as it ends their calls.
 """
 
 from __future__ import annotations
@@ -254,7 +255,8 @@ class _Wish(msgspec.Struct):
 
 
 def wish_of(params: Raw | bytes) -> tuple[bytes, int | None] | None:
-    """The params of a call without its `task` member, and the lifetime it asked for; None if it has no such member."""
+    """The params of a call without its `task` member, and the lifetime it asked for; None if it has no
+    such member."""
     if b'"task"' not in bytes(params):
         return None
     members = jsonrpc.members(params)

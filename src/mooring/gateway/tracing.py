@@ -1,4 +1,5 @@
-"""What passes on both legs of a server, for whoever looks: free when nobody does, and never with secrets in it."""
+"""What passes on both legs of a server, for whoever looks: free when nobody does, and never with secrets
+in it."""
 
 from __future__ import annotations
 

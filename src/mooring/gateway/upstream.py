@@ -1,4 +1,5 @@
-"""Our side of one server: which session serves which client, opened when needed, given up when idle or lost."""
+"""Our side of one server: which session serves which client, opened when needed, given up when idle or
+lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the command line asks of a running gateway, over its Unix socket: status, traces, and the stdio bridge."""
+"""What the command line asks of a running gateway, over its Unix socket: status, traces, and the stdio
+bridge."""
 
 from __future__ import annotations
 
@@ -112,7 +113,8 @@ class ControlApi:
 
 
 class _Watcher:
-    """One `mooring trace`. It never slows the wire: when it does not keep up, it misses something and is told so."""
+    """One `mooring trace`. It never slows the wire: when it does not keep up, it misses something and is
+    told so."""
 
     def __init__(self, reply: Reply, *, with_bytes: bool) -> None:
         self._reply = reply

@@ -1,4 +1,5 @@
-"""The MCP endpoint over Streamable HTTP, both eras: parses what a client sent, and refuses what cannot be meant."""
+"""The MCP endpoint over Streamable HTTP, both eras: parses what a client sent, and refuses what cannot be
+meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A client that can only start a command: its lines arrive here through `mooring proxy stdio`, in either era."""
+"""A client that can only start a command: its lines arrive here through `mooring proxy stdio`, in either
+era."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ _MODERN_META: Final = meta.PROTOCOL_VERSION.encode()
 
 
 class StdioConnection:
-    """One such client. `initialize` makes it legacy; a request with modern metadata stands alone, at any time."""
+    """One such client. `initialize` makes it legacy; a request with modern metadata stands alone, at any
+    time."""
 
     def __init__(
         self,

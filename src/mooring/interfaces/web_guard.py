@@ -1,4 +1,5 @@
-"""Which addresses and web pages may talk to the gateway: Host and Origin checks, and CORS for those allowed."""
+"""Which addresses and web pages may talk to the gateway: Host and Origin checks, and CORS for those
+allowed."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _PREFLIGHT_SECONDS: Final = b"600"
 
 
 class WebGuard:
-    """DNS rebinding makes a browser send a page's requests to us under the page's own name; names tell us apart."""
+    """DNS rebinding makes a browser send a page's requests to us under the page's own name; names tell us
+    apart."""
 
     def __init__(self, host: str, port: int, public_url: str | None, allowed_origins: list[str]) -> None:
         self._any_host = not is_loopback(host) and public_url is None
@@ -34,7 +36,7 @@ class WebGuard:
             and request.peer != "unix"
             and not self._knows(host)
         ):
-            return "this name is not one of ours; use the address that `mooring serve` printed, or set `public_url`"
+            return "this name is not ours; use the address that `mooring serve` printed, or set `public_url`"
         origin = request.header(b"origin")
         if origin is not None and request.peer != "unix" and not self._allows(origin):
             return "this web page may not call the gateway; add its origin to `cors.allowed_origins`"

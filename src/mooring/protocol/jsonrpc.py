@@ -150,8 +150,9 @@ def forwardable(data: bytes, envelope: Envelope) -> bytes:
     """The bytes of a checked request or notification, safe to hand to another parser.
 
     If the compact form of what we read is exactly as long as the message, there is no room in it for a second
-    `method` or `params`: it goes on untouched. Otherwise (white space, further members) its members are written
-    one after the other as we understood them, which keeps order and unknown members and drops repetitions.
+    `method` or `params`: it goes on untouched. Otherwise (white space, further members) its members are
+    written one after the other as we understood them, which keeps order and unknown members and drops
+    repetitions.
     """
     size = len(envelope.method or "") + (
         _COMPACT_REQUEST + len(envelope.id) if envelope.id else _COMPACT_NOTIFICATION

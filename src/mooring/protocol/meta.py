@@ -1,4 +1,5 @@
-"""The `_meta` of a message: what 2026-07-28 puts there per request, and how it is read, set and taken away."""
+"""The `_meta` of a message: what 2026-07-28 puts there per request, and how it is read, set and taken
+away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The headers that mirror a 2026-07-28 request (`Mcp-Method`, `Mcp-Name`, `Mcp-Param-*`): writing and checking."""
+"""The headers that mirror a 2026-07-28 request (`Mcp-Method`, `Mcp-Name`, `Mcp-Param-*`): writing and
+checking."""
 
 from __future__ import annotations
 

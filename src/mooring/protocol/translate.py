@@ -116,8 +116,8 @@ def _to_legacy(method: str, raw: bytes | Raw, target: str) -> bytes:
 def _legacy_tools(tools: Raw, target: str) -> bytes:
     """Before 2026-07-28 an output schema describes an object; any other one would be refused with its tool.
 
-    2025-11-25 clients may run a tool as a task only if its definition says so; towards servers of another era the
-    gateway keeps those tasks.
+    2025-11-25 clients may run a tool as a task only if its definition says so; towards servers of another
+    era the gateway keeps those tasks.
     """
     if not bytes(tools).startswith(b"["):
         return bytes(tools)

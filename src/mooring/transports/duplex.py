@@ -1,7 +1,7 @@
 """Requests and answers over one channel shared by everything: a child's pipes, or HTTP+SSE.
 
-One reader, a table from our ids to waiting requests, a writer that sends whole messages. Nothing is awaited while
-reading. The table cannot leak: a request leaves it in `finally`, whatever happened to it.
+One reader, a table from our ids to waiting requests, a writer that sends whole messages. Nothing is
+awaited while reading. The table cannot leak: a request leaves it in `finally`, whatever happened to it.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ class DuplexWire(ABC):
         entry[1].set_result(Answer(version=self.version, result=envelope.result, error=envelope.error))
 
     def lose_answer(self, head: bytes, reason: str) -> None:
-        """An answer that cannot be read: whoever waits for it, if its beginning shows who, hears of it now."""
+        """An answer that cannot be read: whoever waits for it, if its beginning shows who, hears of it
+        now."""
         named = _ANSWER_HEAD.match(head)
         if named is not None:
             entry = self._waiting.get(int(named[1]))

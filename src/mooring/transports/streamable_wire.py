@@ -1,4 +1,5 @@
-"""A server behind Streamable HTTP, in both eras: every message is its own POST, its answer JSON or an event stream."""
+"""A server behind Streamable HTTP, in both eras: every message is its own POST, its answer JSON or an
+event stream."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""One leg of the conversation with a server: what a request takes out, what comes back for it, what can go wrong.
+"""One leg of the conversation with a server: what a request takes out, what comes back for it, what can go
+wrong.
 
-A *wire* carries messages to one server in one session (a child's pipes, an event stream, a series of POSTs). It
-knows ids and framing. What the messages mean, and whom they concern, is the business of the session above it.
+A *wire* carries messages to one server in one session (a child's pipes, an event stream, a series of
+POSTs). It knows ids and framing. What the messages mean, and whom they concern, is the business of the
+session above it.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class Flow(Protocol):
 class Answer(msgspec.Struct, eq=False, kw_only=True):
     """What a server answered: a result, an error, or a response that flows through while it arrives.
 
-    `whole` holds the complete response as it came when its id is the client's own, so that it can go on untouched.
+    `whole` holds the complete response as it came when its id is the client's own, so that it can go on
+    untouched.
     """
 
     version: str
@@ -61,11 +64,12 @@ class Answer(msgspec.Struct, eq=False, kw_only=True):
 class Leg(msgspec.Struct, eq=False):
     """One request on its way to a server.
 
-    `id` is the client's id where the wire may keep it (a POST of its own, in a session nobody else uses), else
-    empty: the wire then gives it one. `body` is the whole message in the first case, and the parts of it otherwise.
-    `on_message` gets what the server sends on behalf of this request before it answers. `on_polled` is told when
-    the server closed its stream on purpose and wants to be polled (2025-11-25), with its wish in milliseconds;
-    `on_streaming` when it answers with an event stream at all.
+    `id` is the client's id where the wire may keep it (a POST of its own, in a session nobody else uses),
+    else empty: the wire then gives it one. `body` is the whole message in the first case, and the parts of it
+    otherwise. `on_message` gets what the server sends on behalf of this request before it answers.
+    `on_polled` is
+    told when the server closed its stream on purpose and wants to be polled (2025-11-25), with its wish in
+    milliseconds; `on_streaming` when it answers with an event stream at all.
     """
 
     method: str
