@@ -75,7 +75,9 @@ async def say_something(context: Any, params: types.CreateMessageRequestParams) 
 
 
 async def list_one_root(context: Any) -> types.ListRootsResult:
-    return types.ListRootsResult(roots=[types.Root.model_validate({"uri": "file:///root", "name": "root"})])
+    return types.ListRootsResult(
+        roots=[types.Root.model_validate({"uri": "file:///example", "name": "root"})]
+    )
 
 
 # --- one client per scenario ---------------------------------------------------------------------------

@@ -25,7 +25,7 @@ pytestmark = [
 
 _SECONDS = 30
 # What the driver's client says to a question, to a form, and about its roots.
-_ANSWERS = ("something", "accept", "file:///root")
+_ANSWERS = ("something", "accept", "file:///example")
 _PLACES = [
     ("http", "legacy"),
     ("http", "modern"),
