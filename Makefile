@@ -61,7 +61,7 @@ bench: .venv/dev
 	$(BIN)/python -m bench --write-docs
 
 fuzz: .venv/dev
-	HYPOTHESIS_PROFILE=long $(PYTEST) tests -m fuzz --timeout=3600
+	$(PYTEST) -m hypothesis --fuzz=50 --timeout=3600
 
 lock:
 	test -x .venvs/lock/bin/uv || ($(PYTHON) -m venv .venvs/lock && .venvs/lock/bin/pip install --quiet uv)

@@ -1,4 +1,4 @@
-"""For all tests: what could not be set up here is said loudly, and property tests have a long profile."""
+"""For all tests: what could not be set up here is said loudly, and property tests can run for longer."""
 
 from __future__ import annotations
 
@@ -6,10 +6,22 @@ import os
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 
-# `make fuzz`: the same properties, two hundred times as many examples.
-settings.register_profile("long", max_examples=20_000, deadline=None)
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fuzz", type=int, default=1, metavar="N", help="N times as many examples per property")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`make fuzz`: a profile would not do, because what a test says about its own examples goes before it."""
+    factor = int(config.getoption("--fuzz") or 1)
+    for item in items if factor > 1 else []:
+        function: Any = getattr(item, "obj", None)
+        if is_hypothesis_test(function):
+            old = function._hypothesis_internal_use_settings
+            more = settings(old, max_examples=old.max_examples * factor, deadline=None)
+            function._hypothesis_internal_use_settings = more
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
