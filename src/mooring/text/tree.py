@@ -139,28 +139,33 @@ def sort_marks(marks: list[Mark]) -> list[Mark]:
 
 
 def canonical(item: Node) -> Node:
-    """The same tree with sorted marks, whole texts and no empty lists where none is needed; shares nothing
-    that it changed with the input."""
-    made = item.copy()
-    kind = made.get("type")
-    if made.get("attrs") == {}:
-        del made["attrs"]
-    if kind == "nestedExpand":
+    """The same tree with sorted marks, whole texts and no empty lists where none is needed. What is canonical
+    already is shared with the input, so the result must not be changed in place."""
+    made: Node = item
+    kind = item.get("type")
+    if "attrs" in item and item["attrs"] == {} and kind != "nestedExpand":
+        made = {key: value for key, value in made.items() if key != "attrs"}
+    elif kind == "nestedExpand" and "attrs" not in item:
         # The one node that must have `attrs` even when there are none.
-        made.setdefault("attrs", {})
-    marks = made.get("marks")
+        made = {**made, "attrs": dict[str, Any]()}
+    marks: Any = item.get("marks")
     if marks.__class__ is list:
-        if marks:
-            made["marks"] = sort_marks([_canonical_mark(each) for each in marks])
-        else:
-            del made["marks"]
-    content = made.get("content")
+        made = _with_marks(made, marks)
+    content: Any = item.get("content")
     if content.__class__ is list:
-        if content:
-            made["content"] = content = _canonical_content(content)
-        if not content and kind not in CONTENT_REQUIRED:
-            del made["content"]
+        below = _canonical_content(content)
+        if not below and kind not in CONTENT_REQUIRED:
+            made = {key: value for key, value in made.items() if key != "content"}
+        elif below is not content:
+            made = {**made, "content": below}
     return made
+
+
+def _with_marks(item: Node, marks: list[Any]) -> Node:
+    if not marks:
+        return {key: value for key, value in item.items() if key != "marks"}
+    made = sort_marks([_canonical_mark(each) for each in marks])
+    return item if made == marks else {**item, "marks": made}
 
 
 def _canonical_mark(each: Any) -> Any:
@@ -170,26 +175,31 @@ def _canonical_mark(each: Any) -> Any:
 
 
 def _canonical_content(content: list[Any]) -> list[Any]:
+    """The very same list when nothing in it changes."""
     made: list[Any] = []
+    same = True
     before: Node | None = None
     for child in content:
         if child.__class__ is not dict:
             made.append(child)
             before = None
             continue
-        current = canonical(child)
-        if current.get("type") != "text":
-            made.append(current)
+        if child.get("type") == "text" and "content" not in child:
+            current = canonical(child) if len(child) > 2 else child
+            if current.get("text") == "":
+                same = False
+                continue
+            if before is not None and before.get("marks") == current.get("marks"):
+                same = False
+                before = made[-1] = {**before, "text": before["text"] + current["text"]}
+                continue
+            before = current
+        else:
+            current = canonical(child)
             before = None
-            continue
-        if current.get("text") == "":
-            continue
-        if before is not None and before.get("marks") == current.get("marks"):
-            before["text"] += current["text"]
-            continue
+        same = same and current is child
         made.append(current)
-        before = current
-    return made
+    return content if same else made
 
 
 def equal(left: Node, right: Node) -> bool:

@@ -207,6 +207,8 @@ _MARK_FIELDS: dict[str, tuple[tuple[str, str, str], ...]] = {
 
 def pairs_of(item: Node, *, without: tuple[str, ...] = (), marks: list[Mark] | None = None) -> Pairs:
     """Everything about a node that its Markdown form does not show: id, attributes, block marks."""
+    if "attrs" not in item and not marks and "marks" not in item:
+        return []
     kind = item["type"]
     fields = FIELDS.get(kind, {})
     pairs: Pairs = []
@@ -233,8 +235,10 @@ def block_pairs(item: Node, parent: str, *, without: tuple[str, ...] = ()) -> Pa
     """As `pairs_of`, for a block in that parent: marks it may not carry there are written in full, because
     the reader takes the short names only where the schema does."""
     marks = marks_of(item)
+    if not marks:
+        return pairs_of(item, without=without)
     kinds = [mark.get("type") if isinstance(mark, dict) else None for mark in marks]  # pyright: ignore[reportUnnecessaryIsInstance]
-    if not marks or (
+    if (
         parent != "?"
         and marks_allowed(item["type"], parent).issuperset(kinds)
         and not {"alignment", "indentation"} <= set(kinds)

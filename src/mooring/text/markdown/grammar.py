@@ -9,9 +9,10 @@ from functools import cache
 from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.common.utils import mdTrim
 from markdown_it.helpers import parseLinkDestination, parseLinkTitle
 from markdown_it.ruler import RuleOptionsType
-from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block import StateBlock, fence, heading, list_block, table
 from markdown_it.rules_inline import StateInline
 
 from mooring.text.errors import Position, UnreadableSource
@@ -38,6 +39,9 @@ _ATOM_LABEL = re.compile(_LABEL)
 _PREFIX = re.compile(r"[ \t>]*(?:(?:[-+*]|\d{1,9}[.)])[ \t]+)*")
 _COLONS = re.compile(r"(:{3,})[ \t]*(?:([A-Za-z]\w*).*)?$")
 _FENCE = re.compile(r"(`{3,})[^`]*$|(~{3,})")
+# The start of a line that can only be a paragraph, and of one that can only be an item.
+_WORD = re.compile(r"[^\W\d_]|\*\*[^\W\d_]|_[^\W\d_]|:[A-Za-z]")
+_ITEM = re.compile(r"[-*] (?:[^\W\d_]|\[|\{)")
 _INTERRUPTS: RuleOptionsType = {"alt": ["paragraph", "reference", "blockquote", "list"]}
 
 
@@ -61,6 +65,7 @@ def _parser(max_nesting: int) -> MarkdownIt:
     markdown.normalizeLink = markdown.normalizeLinkText = _same  # pyright: ignore[reportAttributeAccessIssue]
     markdown.validateLink = _always  # pyright: ignore[reportAttributeAccessIssue]
     block = markdown.block.ruler
+    block.before("table", "quick", _quick)
     block.before("table", "depth", _depth)
     block.before("table", "container", _container, _INTERRUPTS)
     block.before("table", "leaf", _leaf, _INTERRUPTS)
@@ -123,6 +128,46 @@ def _always(_: str) -> bool:
 
 
 # ---------------------------------------------------------------- blocks
+
+
+def _quick(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:
+    """Goes straight to the rule that an ordinary line is for, past the dozen that would decline it."""
+    if silent or state.level > MAX_DEPTH or state.sCount[start_line] - state.blkIndent > 3:
+        return False
+    source = state.src
+    start = state.bMarks[start_line] + state.tShift[start_line]
+    match source[start]:
+        case "#":
+            return heading(state, start_line, end_line, False)
+        case "|":
+            return table(state, start_line, end_line, False)
+        case "`" if source.startswith("```", start):
+            return fence(state, start_line, end_line, False)
+        case "-" | "*" if _ITEM.match(source, start):
+            return "|" not in source[start : state.eMarks[start_line]] and list_block(
+                state, start_line, end_line, False
+            )
+        case _:
+            return bool(_WORD.match(source, start)) and _one_line(state, start, start_line)
+
+
+def _one_line(state: StateBlock, start: int, start_line: int) -> bool:
+    """A paragraph of one line: nothing, a blank line or the next item of its list follows."""
+    following = start_line + 1
+    if following < state.lineMax and not state.isEmpty(following):
+        indent = state.sCount[following]
+        at = state.bMarks[following] + state.tShift[following]
+        sibling = 0 <= indent < state.blkIndent and indent - state.listIndent < 4
+        if not sibling or not _ITEM.match(state.src, at):
+            return False
+    opening = state.push("paragraph_open", "p", 1)
+    inline = state.push("inline", "", 0)
+    state.push("paragraph_close", "p", -1)
+    opening.map = inline.map = [start_line, following]
+    inline.content = mdTrim(state.src[start : state.eMarks[start_line]])
+    inline.children = []
+    state.line = following
+    return True
 
 
 def _depth(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:  # noqa: ARG001

@@ -8,6 +8,7 @@ from markdown_it.token import Token
 
 from mooring.text.markdown import atoms, attributes, images
 from mooring.text.markdown.grammar import inline_parser
+from mooring.text.markdown.quick_inline import read_quickly
 from mooring.text.report import Report
 from mooring.text.tree import Mark, Node, raw_inline, sort_marks
 
@@ -42,6 +43,8 @@ _SIMPLE_MARKS: dict[str, Mark] = {
 _BESIDE_CODE = frozenset({"code", "link", "annotation"})
 # More nested comments than this and only the innermost counts.
 _MANY_MARKS = 100
+# Longer texts are rare enough to go through the full rules at once.
+_ORDINARY_LENGTH = 20_000
 
 
 class InlineReader:
@@ -52,6 +55,9 @@ class InlineReader:
     def read(self, source: str) -> list[Node]:
         if not _SPECIAL.search(source):
             return [{"type": "text", "text": source}] if source else []
+        quick = read_quickly(source, self.report) if len(source) < _ORDINARY_LENGTH else None
+        if quick is not None:
+            return quick
         tokens: list[Token] = []
         markdown = inline_parser()
         markdown.inline.parse(source, markdown, self._environment, tokens)

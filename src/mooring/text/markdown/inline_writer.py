@@ -55,9 +55,9 @@ class InlineWriter:
     plain: bool = False
 
     def write(self, content: list[Node]) -> str:
-        items = [_item(node) for node in content]
-        if len(items) == 1 and items[0].is_text and not items[0].marks:
+        if len(content) == 1 and len(content[0]) == 2 and "text" in content[0]:
             return escape.text(content[0]["text"], "", "", bracketed=False)
+        items = [_item(node) for node in content]
         return self._sequence(items, "", "", bracketed=False)
 
     def write_label(self, content: list[Node]) -> str:
@@ -216,6 +216,8 @@ def _lead(item: _Item) -> str:
 def _item(node: Node) -> _Item:
     if node["type"] != "text":
         return _Item(node, (), False)
+    if len(node) == 2:
+        return _Item(node, (), True)
     marks = marks_of(node)
     if set(node) - {"type", "text", "marks"} or not _expressible(marks):
         return _Item(node, ({"type": "?"},), True)
@@ -226,6 +228,8 @@ def _expressible(marks: list[Mark]) -> bool:
     """Can every mark be written as syntax, and will the reader give the same list back?"""
     if len(marks) > _MANY_MARKS:
         return False
+    if len(marks) == 1:
+        return _known_mark(marks[0])
     kinds = [mark.get("type") for mark in marks]
     if "code" in kinds and not _BESIDE_CODE.issuperset(kinds):
         return False
@@ -268,6 +272,8 @@ def _known_mark(mark: Mark) -> bool:
 def _longest_run(items: list[_Item], start: int) -> tuple[Mark | None, int]:
     """The mark of the first item that reaches farthest, and where it ends; None for a leaf."""
     marks = items[start].marks
+    if not marks:
+        return None, start + 1
     best: Mark | None = None
     best_key = (0, 0)
     best_end = start + 1
