@@ -17,7 +17,12 @@ from mooring.errors import (
 )
 from mooring.gateway import profile as profiles
 from mooring.gateway.exchange import Client
-from mooring.gateway.legacy_session import SHARED_CAPABILITIES, HandshakeRefused, LegacySession
+from mooring.gateway.legacy_session import (
+    SHARED_CAPABILITIES,
+    HandshakeRefused,
+    LegacySession,
+    OtherEra,
+)
 from mooring.gateway.modern_session import ModernSession
 from mooring.gateway.profile import Profile
 from mooring.gateway.tracing import Tracer
@@ -114,11 +119,16 @@ class Detector:
         )
         wire = await self._dialer.dial(transport, attempt)
         try:
+            stamped = wire.correlates and era is None
             for tried in _order(transport, opening.prefers, era):
                 if tried is Era.MODERN:
                     session = await self._try_modern(attempt, wire)
                 else:
-                    session = await self._try_legacy(attempt, wire, opening)
+                    session = await self._try_legacy(attempt, wire, opening, stamped=stamped)
+                if session is not None:
+                    return session
+            if stamped:  # perhaps it is an old server that stumbled over the stamp
+                session = await self._try_legacy(attempt, wire, opening, stamped=False)
                 if session is not None:
                     return session
             raise attempt.failure or UpstreamUnavailable("the server does not speak the era it is pinned to")
@@ -136,16 +146,18 @@ class Detector:
         return attempt.settle_modern(wire, self._modern_profile)
 
     async def _try_legacy(
-        self, attempt: _Attempt, wire: Wire, opening: Opening
+        self, attempt: _Attempt, wire: Wire, opening: Opening, *, stamped: bool
     ) -> LegacySession | ModernSession | None:
         attempt.target = attempt.legacy
         try:
-            await attempt.legacy.open(wire, opening.version, opening.capabilities, opening.info)
+            await attempt.legacy.open(
+                wire, opening.version, opening.capabilities, opening.info, stamped=stamped
+            )
         except HandshakeRefused as error:
             status = error.answer.status
             fall_back = HttpRefused(status, started=False) if status in _FALL_BACK_STATUSES else error
             attempt.failure = fall_back
-        except HttpRefused as error:
+        except (HttpRefused, OtherEra) as error:
             attempt.failure = error
         else:
             return attempt.legacy

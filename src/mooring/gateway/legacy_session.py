@@ -39,6 +39,9 @@ SHARED_CAPABILITIES: Final = (
 then."""
 OWN_INFO: Final = b'{"name":"mooring","version":"0.1.0"}'
 CANCEL_SECONDS: Final = 2.0
+HEAR_SECONDS: Final = 2.0
+"""How long a call waits for the standalone stream; a server that has none says so at once."""
+INTERACTIVE: Final = ("elicitation", "sampling", "roots")
 
 
 class LegacySession(UpstreamSession):
@@ -53,10 +56,18 @@ class LegacySession(UpstreamSession):
         self._next_token = 1
         self._adjusting = asyncio.Lock()
         self._turn: asyncio.Lock | None = None
+        self._asks = False
 
-    async def open(self, wire: Wire, version: str, capabilities: bytes, info: bytes) -> None:
-        """The handshake, in the name of the client that this session is for."""
+    async def open(
+        self, wire: Wire, version: str, capabilities: bytes, info: bytes, *, stamped: bool = False
+    ) -> None:
+        """The handshake, in the name of the client that this session is for.
+
+        Stamped, it also says in the way of 2026-07-28 who speaks which revision: a modern server can then
+        answer that it does not speak this one, instead of guessing what it was sent.
+        """
         self.wire = wire
+        self._asks = any(name in jsonrpc.members(capabilities) for name in INTERACTIVE)
         params = jsonrpc.assemble(
             {
                 "protocolVersion": msgspec.json.encode(version),
@@ -64,14 +75,22 @@ class LegacySession(UpstreamSession):
                 "clientInfo": info or OWN_INFO,
             }
         )
-        answer = await self.request("initialize", params)
+        leg = Leg("initialize", params, self.on_unsolicited)
+        if stamped:
+            leg.params = meta.with_request_metadata(
+                params,
+                version=version,
+                capabilities=capabilities,
+                client_info=info or OWN_INFO,
+                log_level=b"",
+            )
+            leg.headers = b"mcp-protocol-version: %b\r\n" % version.encode()
+        answer = await wire.request(leg)
         if answer.error:
             raise HandshakeRefused(answer)
         found = profiles.from_initialize(answer.result)
         if found.version not in LEGACY_VERSIONS:
-            raise UpstreamUnavailable(
-                f"the server wants to speak revision {found.version!r}, which we do not"
-            )
+            raise OtherEra(f"the server wants to speak revision {found.version!r}, which has no handshake")
         self.profile = found
         if isinstance(wire, StreamableWire):
             wire.settle(found.version, wire.offered_session)
@@ -107,6 +126,9 @@ class LegacySession(UpstreamSession):
             self._prepare(leg, exchange)
         if self.wire.correlates and exchange.sink is not None:
             exchange.sink.throttle(leg)
+        if self._asks and client.era is Era.MODERN and isinstance(self.wire, StreamableWire):
+            # Many servers ask on the standalone stream, whatever the call: it must be open before they do.
+            await self.wire.hear(HEAR_SECONDS)
         self.calls[exchange] = None
         try:
             return await self.wire.request(leg)
@@ -234,7 +256,7 @@ class LegacySession(UpstreamSession):
 
     def on_unsolicited(self, envelope: Envelope, data: bytes) -> None:
         """Something that arrived on its own: find whom it concerns, or nobody."""
-        exchange = self._sole_call()
+        exchange = self._sole_call(envelope)
         if exchange is not None:
             self._on_call_message(exchange, envelope, data)
             return
@@ -255,11 +277,15 @@ class LegacySession(UpstreamSession):
             return
         owner.push(data)
 
-    def _sole_call(self) -> Exchange | None:
+    def _sole_call(self, envelope: Envelope) -> Exchange | None:
         """On a shared channel a message can be tied to a call only if all calls in flight are one
         client's."""
-        if not self.calls or self.wire.correlates:
+        if not self.calls:
             return None
+        if self.wire.correlates:
+            # Only a request needs somebody to answer it; everything else has a place of its own.
+            alone = len(self.calls) == 1 and self.owner is None and bool(envelope.id)
+            return next(iter(self.calls)) if alone else None
         calls = list(self.calls)
         newest = calls[-1]
         if self.owner is not None or all(call is newest for call in calls):
@@ -330,6 +356,10 @@ def _answer_for_nobody(method: str, version: str) -> Answer:
     if method == "elicitation/create":
         return Answer(version=version, result=b'{"action":"cancel"}')
     raise MethodNotFound(f"`{method}` could not be tied to a call of any client")
+
+
+class OtherEra(UpstreamUnavailable):
+    """The server took the handshake for something else: it is not a legacy server."""
 
 
 class HandshakeRefused(UpstreamUnavailable):

@@ -149,6 +149,8 @@ class Server:
             return
         client = exchange.client
         request_id = exchange.envelope.id
+        if exchange.method == "tools/list" and client.era is Era.MODERN and answer.result:
+            self._learn_annotations(client, answer.result)
         if not translate.needed(answer.version, client.version):
             if answer.whole:
                 sink.answer(answer.whole, answer.status if client.era is Era.MODERN else 200)
@@ -161,8 +163,6 @@ class Server:
             sink.answer(jsonrpc.error(request_id, raw), _status(client, raw))
         else:
             raw = translate.result(exchange.method, answer.result, client.version)
-            if exchange.method == "tools/list" and client.era is Era.MODERN:
-                self._learn_annotations(raw)
             sink.answer(jsonrpc.result(request_id, raw))
 
     def look_after(self, exchange: Exchange, now: float) -> None:
@@ -217,10 +217,10 @@ class Server:
             return await self._call_with_input(exchange)
         return await self.upstream.call(exchange)
 
-    def _learn_annotations(self, tools: bytes) -> None:
+    def _learn_annotations(self, client: Client, tools: Raw | bytes) -> None:
         """A legacy server does not check `Mcp-Param-*` headers, so we do, for the tools that we have
         shown."""
-        if b'"x-mcp-header"' not in tools:
+        if b'"x-mcp-header"' not in bytes(tools) or self.upstream.checks_headers(client):
             return
         for tool in msgspec.json.decode(tools, type=_Tools).tools:
             try:

@@ -16,6 +16,7 @@ from mooring.errors import RpcError, UpstreamFailed, UpstreamUnavailable
 from mooring.gateway.detection import Detector, Opening, Verdict
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.health import BreakerPolicy, Health
+from mooring.gateway.legacy_session import INTERACTIVE
 from mooring.gateway.profile import Profile
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream_session import UpstreamSession
@@ -24,7 +25,6 @@ from mooring.protocol.versions import LATEST_LEGACY, Era
 from mooring.transports.dialing import Dialer, Transport
 from mooring.transports.wire import Answer, SessionLost
 
-INTERACTIVE: Final = ("elicitation", "sampling", "roots")
 LEASED_SESSIONS: Final = 8
 """How many sessions with one server serve interactive calls that cannot be told apart on one channel."""
 
@@ -127,6 +127,10 @@ class Upstream:
             session.last_used = now
             return await session.call(exchange)
 
+    def checks_headers(self, client: Client) -> bool:
+        """Whether the server itself sees, and so checks, the headers of this client's requests."""
+        return self._is_stateless(client)
+
     def _is_stateless(self, client: Client) -> bool:
         verdict = self._detector.verdict(client.era)
         return verdict.era is Era.MODERN and verdict.transport is Transport.STREAMABLE_HTTP
@@ -199,7 +203,10 @@ class Upstream:
             case _:
                 if client.era is Era.LEGACY:
                     return client.key, _opening_for(client, client.key, dedicated=True)
-                key = f"modern:{client.principal}:{_fingerprint(client.capabilities)}"
+                key = f"modern:{client.principal}"
+                if self._detector.verdict(client.era).era is not Era.MODERN:
+                    # A legacy server is told once and for all what its client can do.
+                    key += f":{_fingerprint(client.capabilities)}"
                 return key, _opening_for(client, key, dedicated=False)
 
     async def _session(self, key: str, opening: Opening) -> UpstreamSession:

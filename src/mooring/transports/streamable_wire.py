@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from mooring.errors import RpcError, UpstreamFailed, UpstreamUnavailable
@@ -61,6 +62,7 @@ class StreamableWire:
         self._get_headers = b""
         self._next_id = 1
         self._listening: asyncio.Task[None] | None = None
+        self._heard = asyncio.Event()
         self.settle("")
 
     def settle(self, version: str, session_id: bytes | None = None) -> None:
@@ -220,6 +222,13 @@ class StreamableWire:
         if self._listening is None:
             self._listening = asyncio.get_running_loop().create_task(self._listen())
 
+    async def hear(self, seconds: float) -> None:
+        """As above, and wait until it is open, or until the server has said that there is no such stream."""
+        self.listen()
+        if not self._heard.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._heard.wait(), seconds)
+
     def stop_listening(self) -> None:
         if self._listening is not None:
             self._listening.cancel()
@@ -235,8 +244,10 @@ class StreamableWire:
                     headers += b"last-event-id: %b\r\n" % last_id.encode()
                 response = await self._exchange(b"GET", headers, b"")
             except UpstreamFailed as error:
+                self._heard.set()
                 self._events.on_noise(b"", f"the standalone stream could not be opened: {error}")
             else:
+                self._heard.set()
                 if response.status != 200 or not _is_event_stream(response):
                     response.abort()
                     if response.status == 404 and self.session_id is not None:
