@@ -51,9 +51,8 @@ def serving(command: Any, *words: str, expect: str = "control socket") -> Iterat
             yield lines
         finally:
             process.send_signal(signal.SIGTERM)
-            out, _ = process.communicate(timeout=LIMIT_SECONDS)
-            lines.append(f"exit {process.returncode}")
-            lines.append(out)
+            out, log = process.communicate(timeout=LIMIT_SECONDS)
+            lines += [f"exit {process.returncode}", out, log]
 
 
 def write(folder: Path, name: str, content: object) -> str:
@@ -85,7 +84,7 @@ def test_it_says_where_it_is_and_stops_when_told(alone: Any, tmp_path: Path) -> 
         assert lines[2].split() == ["notes", "process", f"{url}/mcp/notes"]
         assert lines[-1] == f"control socket: {tmp_path}/data/mooring.sock"
         assert alone("status").returncode == 0
-    exit_code, out = lines[-2:]
+    exit_code, out, _ = lines[-3:]
     assert exit_code == "exit 0"
     assert json.loads(out) == {"mcpServers": {"notes": {"type": "http", "url": f"{url}/mcp/notes"}}}
 
@@ -128,6 +127,20 @@ def test_a_taken_port_is_said_with_the_way_out(alone: Any, tmp_path: Path) -> No
     assert done.returncode == 1
     reason = "address already in use; choose another address with --listen"
     assert done.stderr == f"error: cannot listen on `{address}`: {reason}\n"
+
+
+def test_what_a_server_says_on_the_side_is_in_the_log(alone: Any, tmp_path: Path) -> None:
+    code = "import sys; print('stray \\x1b[2J print'); sys.stdout.flush(); sys.stderr.write('on stderr\\n')"
+    run = [sys.executable, "-c", f"{code}; sys.stderr.flush(); sys.stdin.read()"]
+    server = {"id": "odd", "workload": {"run": run}, "timeouts": {"connect_seconds": 1}}
+    write(tmp_path, "mooring.yaml", {"mooring": 1, "servers": [server]})
+    for level, expected in (("info", True), ("error", False)):
+        with serving(alone, "--log-level", level) as lines:
+            assert alone("tool", "list", "odd").returncode == 1
+        log = lines[-1]
+        assert ("odd: on stderr" in log) == expected
+        assert ("warning: odd: " in log) == expected
+        assert "\x1b" not in log
 
 
 def test_the_wire_is_shown_live(alone: Any, tmp_path: Path) -> None:

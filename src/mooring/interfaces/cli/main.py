@@ -67,6 +67,12 @@ def _add_serve(commands: Any) -> None:
         action="store_true",
         help="when ready, print the JSON for a client's mcp.json on stdout",
     )
+    serve.add_argument(
+        "--log-level",
+        choices=["debug", "info", "warning", "error"],
+        default="info",
+        help="how much of its log to show on stderr; what servers write on their stderr is `info` (default)",
+    )
     serve.set_defaults(handler="serve:run")
 
 

@@ -14,6 +14,7 @@ from mooring.app import run as run_gateway
 from mooring.config.loading import ConfigError, load_with_notes
 from mooring.config.schema import Config
 from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.logs import show_log
 from mooring.interfaces.cli.output import print_table, styled, wants_colour
 from mooring.interfaces.cli.version import installed_version
 
@@ -32,6 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             print("for your client's mcp.json: add --print-snippet to this command", file=sys.stderr)
 
+    show_log(arguments.log_level)
     try:
         return run_gateway(loaded.config, ready=ready)
     except OSError as error:
