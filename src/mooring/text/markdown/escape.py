@@ -55,9 +55,11 @@ def text(value: str, before: str, after: str, *, bracketed: bool) -> str:
 
     `before` is `\\n` at the start of a later line. `bracketed` when it stands in the `[…]` of something.
     """
-    lead, value, tail = _edges(value, before, after)
+    lead = tail = ""
+    if before in ("", "\n") or after in ("", "\n"):
+        lead, value, tail = _edges(value, before, after)
     if not _SUSPECT.search(value):
-        return lead + value + tail
+        return lead + value + tail if lead or tail else value
     made: list[str] = [lead]
     done = 0
     for found in _SUSPECT.finditer(value):

@@ -66,28 +66,29 @@ class InlineWriter:
 
     def _sequence(self, items: list[_Item], before: str, after: str, *, bracketed: bool) -> str:
         made: list[str] = []
-        at = 0
-        while at < len(items):
-            mark, end = _longest_run(items, at)
-            following = _lead(items[end]) if end < len(items) else after
-            if mark is None:
-                piece = self._leaf(items[at], before, following, bracketed=bracketed)
+        at, count = 0, len(items)
+        while at < count:
+            item = items[at]
+            mark, end = _longest_run(items, at) if item.marks else (None, at + 1)
+            following = _lead(items[end]) if end < count else after
+            if mark is None and item.is_text and not item.marks:
+                piece = escape.text(item.node["text"], before, following, bracketed=bracketed)
+            elif mark is None:
+                piece = self._leaf(item, before, following)
             else:
-                inner = [_without(item, mark) for item in items[at:end]]
+                inner = [_without(each, mark) for each in items[at:end]]
                 piece = self._marked(mark, inner, before, following, bracketed=bracketed)
             made.append(piece)
             before = _edge(piece) or before
             at = end
         return "".join(made)
 
-    def _leaf(self, item: _Item, before: str, after: str, *, bracketed: bool) -> str:
+    def _leaf(self, item: _Item, before: str, after: str) -> str:
         node = item.node
         if not item.is_text:
             if node["type"] == "hardBreak" and len(node) == 1:
                 return self._hard_break(before, after)
             return render_atom(node, self.users, verbatim=self.verbatim)
-        if not item.marks:
-            return escape.text(node["text"], before, after, bracketed=bracketed)
         if item.marks[0]["type"] == "code":
             span = escape.code_span(node["text"])
             inner = span or escape.text(node["text"], "[", "]", bracketed=True)
@@ -109,7 +110,11 @@ class InlineWriter:
             return self._link(mark, inner, before)
         if kind in _DELIMITERS:
             for delimiter in _DELIMITERS[kind]:
-                content = self._sequence(inner, delimiter[0], delimiter[0], bracketed=bracketed)
+                edge = delimiter[0]
+                if len(inner) == 1:
+                    content = self._leaf_or_run(inner[0], edge, bracketed=bracketed)
+                else:
+                    content = self._sequence(inner, edge, edge, bracketed=bracketed)
                 if _may_delimit(delimiter, content, before, after):
                     return f"{delimiter}{content}{delimiter}"
             both = self._strong_and_em(kind, inner, bracketed=bracketed)
@@ -121,6 +126,11 @@ class InlineWriter:
         content = self._sequence(inner, "[", "]", bracketed=True)
         name, given = _bracket_form(mark)
         return f":{name}[{content}]{given}"
+
+    def _leaf_or_run(self, item: _Item, edge: str, *, bracketed: bool) -> str:
+        if item.is_text and not item.marks:
+            return escape.text(item.node["text"], edge, edge, bracketed=bracketed)
+        return self._sequence([item], edge, edge, bracketed=bracketed)
 
     def _strong_and_em(self, kind: str, inner: list[_Item], *, bracketed: bool) -> str | None:
         """The content of a run that is all strong and all em: inside a word only `***` can say so."""
@@ -272,8 +282,13 @@ def _known_mark(mark: Mark) -> bool:
 def _longest_run(items: list[_Item], start: int) -> tuple[Mark | None, int]:
     """The mark of the first item that reaches farthest, and where it ends; None for a leaf."""
     marks = items[start].marks
-    if not marks:
-        return None, start + 1
+    if len(marks) == 1 and (start + 1 == len(items) or items[start + 1].is_text):
+        # The usual case: one mark that the next text does not share.
+        first = marks[0]
+        if first["type"] not in _NESTING:
+            return None, start + 1
+        if start + 1 == len(items) or first not in items[start + 1].marks:
+            return first, start + 1
     best: Mark | None = None
     best_key = (0, 0)
     best_end = start + 1

@@ -64,6 +64,8 @@ class TableWriter:
 
     def _cell(self, cell: Node, row: Node | None, aligned: str | None) -> str:
         paragraph = children(cell)[0]
+        if row is None and len(cell) == 2 and len(paragraph) <= 2 and "attrs" not in paragraph:
+            return self._blocks.line.write(children(paragraph)).replace("|", "\\|")
         pairs = pairs_of(cell)
         if row and attributes(row):
             pairs.insert(0, ("row", attributes(row)["localId"]))
