@@ -5,13 +5,13 @@ import json
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.text.generate import Generator
 
 from mooring.text import storage
 from mooring.text.errors import UnreadableSource
 from mooring.text.report import Report
 from mooring.text.schema import is_valid
 from mooring.text.tree import Node, doc, equal, paragraph, text
-from tests.text.generate import Generator
 
 
 def there_and_back(document: Node) -> Node:
@@ -41,7 +41,9 @@ def panel(kind: str) -> Node:
     return {"type": "panel", "attrs": {"panelType": kind}, "content": [paragraph(text("x"))]}
 
 
-@pytest.mark.parametrize(("kind", "macro"), [("info", "info"), ("note", "note"), ("warning", "warning"), ("success", "tip")])
+@pytest.mark.parametrize(
+    ("kind", "macro"), [("info", "info"), ("note", "note"), ("warning", "warning"), ("success", "tip")]
+)
 def test_a_panel_is_the_macro_confluence_keeps_it_as(kind: str, macro: str) -> None:
     assert f'<ac:structured-macro ac:name="{macro}"' in written(panel(kind))
 
@@ -65,7 +67,11 @@ def test_an_end_mark_in_code_is_split_over_two_sections() -> None:
 
 
 def test_a_node_nobody_knows_comes_back_untouched() -> None:
-    unknown: Node = {"type": "hologram", "attrs": {"depth": 3, "tags": [None, True, {"a": "]]>"}]}, "content": []}
+    unknown: Node = {
+        "type": "hologram",
+        "attrs": {"depth": 3, "tags": [None, True, {"a": "]]>"}]},
+        "content": [],
+    }
     assert there_and_back(doc(unknown)) == doc(unknown)
 
 
@@ -94,7 +100,9 @@ def test_text_added_beside_bare_text_does_not_run_into_it() -> None:
         ("<p>" * 300, 1, 769, "nested deeper than 256"),
     ],
 )
-def test_what_is_not_well_formed_is_an_error_with_its_place(source: str, line: int, column: int, reason: str) -> None:
+def test_what_is_not_well_formed_is_an_error_with_its_place(
+    source: str, line: int, column: int, reason: str
+) -> None:
     with pytest.raises(UnreadableSource, match="line") as raised:
         storage.read(source, Report())
     assert (raised.value.position.line, raised.value.position.column) == (line, column)

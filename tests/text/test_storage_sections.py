@@ -3,18 +3,19 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.text.test_storage_forms import READABLE
 
 from mooring.text import storage, wiki
 from mooring.text.errors import PatchRefused
 from mooring.text.storage_sections import Section
-from tests.text.test_storage_forms import READABLE
 
 CODE = (
     '<ac:structured-macro ac:name="code"><ac:plain-text-body><![CDATA[<h2>Two</h2>]]></ac:plain-text-body>'
     "</ac:structured-macro>"
 )
 PAGE = (
-    f"<h1>Öne</h1><p>a&nbsp;b</p>{CODE}<!-- <h2>Two</h2> --><h2 local-id='x1'>Two</h2><p>c</p><h3>Three</h3><p>d</p>"
+    f"<h1>Öne</h1><p>a&nbsp;b</p>{CODE}<!-- <h2>Two</h2> --><h2 local-id='x1'>Two</h2><p>c</p>"
+    "<h3>Three</h3><p>d</p>"
     "<h2>Four</h2><ac:structured-macro ac:name='info'><ac:rich-text-body><h3>In <em>it</em></h3><p>e</p>"
     "</ac:rich-text-body></ac:structured-macro><p>f</p><h1>Last</h1>tail"
 )
@@ -83,8 +84,8 @@ def test_a_stretch_outside_the_text_is_refused() -> None:
 
 
 WIKI = (
-    "h1. One\ntext é\n{code}\nh1. no\n{code}\n* item\nh2. still the item\n\n h2. Two\r\nb\n{panel}\nh3. In\nc\n{panel}\n"
-    "{noformat}h1. no{noformat}\nh1. Last"
+    "h1. One\ntext é\n{code}\nh1. no\n{code}\n* item\nh2. still the item\n\n h2. Two\r\nb\n{panel}\n"
+    "h3. In\nc\n{panel}\n{noformat}h1. no{noformat}\nh1. Last"
 )
 
 

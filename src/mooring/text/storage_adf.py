@@ -133,6 +133,8 @@ def _write_node(node: Node, content: Callable[[Node], str]) -> str | None:
     _without_fallback(attrs)
     if any(_camel(_kebab(key)) != key for key in attrs) or not _is_writable([attrs, marks_of(node)]):
         return None
+    if kind in _PARTS and "localId" in attrs:
+        attrs = {"localId": attrs["localId"], **attrs}
     pieces = [_typed("ac:adf-attribute", _kebab(key), value) for key, value in attrs.items()]
     for mark in marks_of(node):
         inner = "".join(_typed("ac:adf-parameter", key, value) for key, value in attributes(mark).items())

@@ -8,7 +8,14 @@ from mooring.text.storage_ids import Extras
 from mooring.text.storage_images import read_inline_image
 from mooring.text.storage_links import body_of, shown_name
 from mooring.text.storage_macros import read_inline_macro
-from mooring.text.storage_marks import Spelled, chosen_spellings, spelled_mark, usual_spelling
+from mooring.text.storage_marks import (
+    NESTING,
+    Spelled,
+    chosen_spellings,
+    spelled_mark,
+    usual_nesting,
+    usual_spelling,
+)
 from mooring.text.storage_reading import (
     Reading,
     identified,
@@ -40,7 +47,10 @@ def read_inline(reading: Reading, children: list[Child]) -> tuple[list[Node], Ex
     run = _Run(reading, spellings)
     run.walk(children, [])
     unusual = {key: spelling for key, spelling in spellings.items() if spelling != usual_spelling(key)}
-    return run.nodes, {key: value for key, value in unusual.items() if key in run.used}
+    extras = {key: value for key, value in unusual.items() if key in run.used}
+    if any(map(len, run.paths)) and usual_nesting(run.paths) != run.paths:
+        extras[NESTING] = "own"
+    return run.nodes, extras
 
 
 class _Run:
@@ -48,7 +58,7 @@ class _Run:
         self._reading = reading
         self._spellings = spellings
         # The marks each node stands in, for telling whether two elements would melt into one.
-        self._paths: list[list[Mark]] = []
+        self.paths: list[list[Mark]] = []
         self.nodes: list[Node] = []
         self.used: set[str] = set()
 
@@ -97,11 +107,11 @@ class _Run:
         if spelled.mark["type"] in kinds or not _keeps_company(spelled.mark["type"], kinds):
             return False
         depth = len(marks)
-        before = self._paths[-1] if self._paths else []
+        before = self.paths[-1] if self.paths else []
         return not (before[:depth] == marks and before[depth : depth + 1] == [spelled.mark])
 
     def _add(self, node: Node, marks: list[Mark]) -> None:
-        self._paths.append(marks)
+        self.paths.append(marks)
         if not marks:
             self.nodes.append(node)
         elif node["type"] == "text":

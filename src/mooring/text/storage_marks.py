@@ -27,6 +27,13 @@ _COLOUR = re.compile(
     r"(?:rgb\((?P<red>\d{1,3}),(?P<space> ?)(?P<green>\d{1,3}),(?P=space)(?P<blue>\d{1,3})\)"
     r"|(?P<hex>#[0-9a-fA-F]{6})|(?P<word>[a-z]+))(?P<end>;?)\Z"
 )
+# Says that marks nest in the order they are listed, not in the usual one.
+NESTING = "nesting"
+_USUAL_ORDER = (
+    "annotation", "link", "strong", "em", "underline", "strike", "subsup", "textColor", "backgroundColor",
+    "code",
+)  # fmt: skip
+_RANK = {name: rank for rank, name in enumerate(_USUAL_ORDER)}
 # `color: rgb(1,2,3);`: what Confluence itself writes. Upper-case digits can only come from `#RRGGBB`.
 USUAL_COLOUR = " rgb;"
 _LINK_DATA = {
@@ -81,6 +88,36 @@ def chosen_spellings(elements: list[Element]) -> dict[str, str]:
         if spelled and spelled.key:
             counts.setdefault(spelled.key, Counter())[spelled.spelling] += 1
     return {key: counter.most_common(1)[0][0] for key, counter in counts.items()}
+
+
+def usual_nesting(listed: list[list[Mark]]) -> list[list[Mark]]:
+    """The marks of neighbouring texts from the outside in: what covers more of them is further out, equals
+    go in the usual order."""
+    nested: list[list[Mark]] = []
+    at = 0
+    while at < len(listed):
+        candidates = listed[at]
+        if not candidates:
+            nested.append([])
+            at += 1
+            continue
+        reach = [_reach(listed, at, mark) for mark in candidates]
+        chosen = min(range(len(candidates)), key=lambda i: (-reach[i], _rank(candidates[i])))
+        mark, end = candidates[chosen], reach[chosen]
+        below = [[other for other in each if other != mark] for each in listed[at:end]]
+        nested += [[mark, *inner] for inner in usual_nesting(below)]
+        at = end
+    return nested
+
+
+def _reach(listed: list[list[Mark]], at: int, mark: Mark) -> int:
+    while at < len(listed) and mark in listed[at]:
+        at += 1
+    return at
+
+
+def _rank(mark: Mark) -> int:
+    return _RANK.get(mark["type"], len(_RANK))
 
 
 def write_mark(mark: Mark, content: str, spellings: Extras, *, is_plain: bool) -> str | None:

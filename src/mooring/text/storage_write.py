@@ -13,7 +13,7 @@ from mooring.text.storage_ids import Extras, attributes_in, unpack
 from mooring.text.storage_images import write_image
 from mooring.text.storage_layouts import LAYOUTS
 from mooring.text.storage_macros import BODY, PANELS, PLAIN, RICH
-from mooring.text.storage_marks import usual_spelling
+from mooring.text.storage_marks import NESTING
 from mooring.text.storage_tasks import PARTS, SPAN_CLASS, STATES, UNWRAPPED
 from mooring.text.storage_texts import BARE, INDENT_STEP, STYLES, WRAPPED, has_one_text
 from mooring.text.storage_write_inline import named_macro, write_as_json, write_inline, write_macro
@@ -23,7 +23,7 @@ from mooring.text.tree import TEXT_BLOCKS, Node, attributes, children, is_raw, m
 
 _PANEL_MACROS = {kind: name for name, kind in PANELS.items()}
 _STYLES = {align: style for style, align in STYLES.items()}
-_SPELLED = ("strong", "em", "underline", "strike", "code", "textColor", "backgroundColor")
+_SPELLED = ("strong", "em", "underline", "strike", "code", "textColor", "backgroundColor", NESTING)
 _CARDS = {"blockCard": "block", "embedCard": "embed"}
 _EMBED_ATTRIBUTES = {
     "layout": "data-layout",
@@ -266,7 +266,7 @@ def _element(
 
 def _spellings(node: Node) -> Extras:
     extras = unpack(attributes(node).get("localId"))[1]
-    return {key: extras[key] for key in _SPELLED if key in extras and extras[key] != usual_spelling(key)}
+    return {key: extras[key] for key in _SPELLED if key in extras}
 
 
 def _text_style(node: Node) -> dict[str, str] | None:

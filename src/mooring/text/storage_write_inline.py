@@ -11,8 +11,8 @@ from mooring.text.storage_images import write_inline_image
 from mooring.text.storage_inline import EPOCH, USUAL_EMOTICON, timestamp_of
 from mooring.text.storage_links import is_page_link, plain_body, takes_plain_body
 from mooring.text.storage_macros import ADF_MACRO, BODY, CORE, PLAIN, STATUS_COLOURS, VERSION
-from mooring.text.storage_marks import write_mark
-from mooring.text.storage_xml import Unwritable, cdata, escape_text, tag
+from mooring.text.storage_marks import NESTING, usual_nesting, write_mark
+from mooring.text.storage_xml import Unwritable, cdata, escape_text, is_writable, tag
 from mooring.text.tree import Mark, Node, attributes, is_raw, marks_of, raw_source
 
 _COLOURS = {adf: storage for storage, adf in STATUS_COLOURS.items()}
@@ -20,7 +20,9 @@ _COLOURS = {adf: storage for storage, adf in STATUS_COLOURS.items()}
 
 def write_inline(content: list[Node], spellings: Extras) -> str:
     """A run of inline nodes; marks nest in the order each node lists them."""
-    return _level([(_marks(node), node) for node in content], 0, spellings)
+    marks = [_marks(node) for node in content]
+    nested = marks if NESTING in spellings else usual_nesting(marks)
+    return _level(list(zip(nested, content, strict=True)), 0, spellings)
 
 
 def write_as_json(node: Node) -> str:
@@ -108,15 +110,24 @@ def _value(item: Any) -> str | None:
 
 
 def _marks(node: Node) -> list[Mark]:
+    """The marks to write as elements around a node; none when one of them cannot be."""
     marks = marks_of(node)
     note = unpack(attributes(node).get("localId"))[1].get("marks")
-    if note is None or node["type"] == "text":
-        return marks
+    if note is not None and node["type"] != "text":
+        try:
+            around = cast(list[Any], json.loads(note))
+        except ValueError:
+            around = []
+        marks = [*({"type": mark} if isinstance(mark, str) else mark for mark in around), *marks]
+    is_sayable = is_writable(str(node.get("text", ""))) and all(map(_is_sayable, marks))
+    return marks if is_sayable else []
+
+
+def _is_sayable(mark: Mark) -> bool:
     try:
-        around = cast(list[Any], json.loads(note))
-    except ValueError:
-        return marks
-    return [*({"type": mark} if isinstance(mark, str) else mark for mark in around), *marks]
+        return not set(mark) - {"type", "attrs"} and write_mark(mark, "", {}, is_plain=False) is not None
+    except Unwritable:
+        return False
 
 
 def _level(items: list[tuple[list[Mark], Node]], depth: int, spellings: Extras) -> str:
@@ -126,7 +137,7 @@ def _level(items: list[tuple[list[Mark], Node]], depth: int, spellings: Extras) 
     while at < len(items):
         marks, node = items[at]
         if len(marks) <= depth:
-            pieces.append(_node(node))
+            pieces.append(_node(node, is_wrapped=bool(marks)))
             at += 1
             continue
         end = at + 1
@@ -140,30 +151,29 @@ def _level(items: list[tuple[list[Mark], Node]], depth: int, spellings: Extras) 
 def _wrapped(mark: Mark, items: list[tuple[list[Mark], Node]], depth: int, spellings: Extras) -> str:
     first = items[0][1]
     plain = len(items) == 1 and len(items[0][0]) == depth + 1 and first["type"] == "text"
-    try:
-        content = _level(items, depth + 1, spellings)
-        if plain and is_page_link(mark) and takes_plain_body(attributes(mark)["href"], is_plain=True):
-            content = plain_body(first["text"])
-        written = write_mark(mark, content, spellings, is_plain=plain)
-    except Unwritable:
-        written = None
-    return written if written is not None else "".join(write_as_json(node) for _, node in items)
+    content = _level(items, depth + 1, spellings)
+    if plain and is_page_link(mark) and takes_plain_body(attributes(mark)["href"], is_plain=True):
+        content = plain_body(first["text"])
+    return write_mark(mark, content, spellings, is_plain=plain) or content
 
 
-def _node(node: Node) -> str:
-    try:
-        return _native(node) or _extension(node) or write_as_json(node)
-    except Unwritable:
+def _node(node: Node, *, is_wrapped: bool) -> str:
+    """The node itself; its marks are around it, or it has none, or it is written with them as JSON."""
+    if marks_of(node) and not is_wrapped:
         return write_as_json(node)
+    bare = {key: value for key, value in node.items() if key != "marks"}
+    try:
+        return _native(bare) or _extension(bare) or write_as_json(bare)
+    except Unwritable:
+        return write_as_json(bare)
 
 
 def _extension(node: Node) -> str | None:
     """`ac:adf-extension` for a node that has a type of its own but no element."""
-    bare = {key: value for key, value in node.items() if key != "marks"}
     extras = unpack(attributes(node).get("localId"))[1]
     if set(extras) - {"marks", "fallback"} or node["type"] == "text":
         return None
-    return write_adf(bare, lambda _: "")
+    return write_adf(node, lambda _: "")
 
 
 def _native(node: Node) -> str | None:

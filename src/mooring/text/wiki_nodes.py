@@ -18,6 +18,15 @@ def is_block(node: Node) -> bool:
     return node["type"] not in INLINE_TYPES and not isinstance(node, InlineNode)
 
 
+def unsealed(node: Node) -> Node:
+    """The node as plain dictionaries."""
+    if node.__class__ is not dict:
+        return dict(node)
+    if "content" in node:
+        return {**node, "content": [unsealed(child) for child in node["content"]]}
+    return node
+
+
 def text_node(value: str, *marks: Mark) -> Node:
     return {"type": "text", "text": value, "marks": list(marks)} if marks else {"type": "text", "text": value}
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 from mooring.text.report import Path, Report
 from mooring.text.tree import Node, attributes, children, is_raw, marks_of, raw_source
 from mooring.text.wiki_colours import PANEL_BACKGROUNDS
-from mooring.text.wiki_nodes import as_blocks, has_mark
 from mooring.text.wiki_macros import LANGUAGES
+from mooring.text.wiki_nodes import as_blocks, has_mark, unsealed
 from mooring.text.wiki_parse import Parse
 from mooring.text.wiki_tokens import NOTHING
 from mooring.text.wiki_write_inline import InlineWriter, macro_of, settled
@@ -242,7 +242,7 @@ _WRITERS: Final[dict[str, _Writer]] = {
 def read_blocks(source: str) -> list[Node]:
     """The blocks of a wiki text; NUL characters are dropped, as Jira does."""
     blocks = as_blocks(Parse(source.replace("\0", ""), NOTHING).nodes())
-    return [] if blocks == [{"type": "paragraph"}] else blocks
+    return [] if blocks == [{"type": "paragraph"}] else [unsealed(each) for each in blocks]
 
 
 def _reads_back(written: str, node: Node) -> bool:

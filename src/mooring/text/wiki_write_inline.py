@@ -10,6 +10,7 @@ from mooring.text.tree import Mark, Node, attributes, canonical, is_raw, marks_o
 from mooring.text.wiki_emoticons import written_as
 from mooring.text.wiki_escape import escape_words
 from mooring.text.wiki_links import bare_url
+from mooring.text.wiki_nodes import unsealed
 from mooring.text.wiki_parse import Parse
 from mooring.text.wiki_tokens import NOTHING
 
@@ -175,6 +176,7 @@ def _reads_between(before: str, written: str, after: str, node: Node) -> bool:
 
 
 def _same(found: list[Node], wanted: list[Node]) -> bool:
+    found = [unsealed(node) for node in found]
     return settled({"type": "paragraph", "content": found}) == settled(
         {"type": "paragraph", "content": wanted}
     )
