@@ -67,7 +67,7 @@ lock:
 	test -x .venvs/lock/bin/uv || ($(PYTHON) -m venv .venvs/lock && .venvs/lock/bin/pip install --quiet uv)
 	$(COMPILE) requirements/build.in -o requirements/build.txt
 	$(COMPILE) pyproject.toml -o requirements/runtime.txt
-	$(COMPILE) pyproject.toml --extra text --extra dev -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra dev -o requirements/dev.txt
 
 clean:
 	rm -rf .venv .venvs node_modules .cache data build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from mooring.interfaces.cli import convert
 from mooring.interfaces.cli.failure import Failed
 
 
@@ -43,6 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_trace(commands)
     _add_tool(commands)
     _add_proxy(commands)
+    convert.add_parser(commands)
     version = commands.add_parser("version", help="print the version")
     version.set_defaults(handler="version:run")
     return parser
