@@ -109,7 +109,9 @@ def joined(events: list[Event | EventPart]) -> list[Event]:
 @example(b"\xef\xbb\xbfdata: a\n\n", [1])
 @example(b"\xef\xbb\xbf\xef\xbb\xbfdata: a\n\n", [2])
 @example(b"event:\ndata: a\n\n", [3])
-@example(b"xevent: message\ndata: a\n\n", [1, 100])
+@example(b"xevent: message\ndata: a\n\ndata: b\n\n", [1, 100])
+@example(b"id: a\0b\ndata: a\n\n", [100])
+@example(b"id: 1\ndata: a\n\ndata: b\n\n", [100])
 @example(b"id: 1\nevent: message\ndata: a\n\n", [6, 100])
 def test_bytes_cut_anywhere_give_the_events_of_the_standard(stream: bytes, sizes: list[int]) -> None:
     events, last_id = expected(stream)
