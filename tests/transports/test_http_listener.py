@@ -267,6 +267,29 @@ async def test_a_chunked_upload_has_no_length() -> None:
     assert answer.body == b"abcde"
 
 
+async def test_requests_may_follow_an_upload_before_it_is_answered() -> None:
+    go = asyncio.Event()
+
+    async def receive(_: Request, reply: Reply, body: BodyStream) -> None:
+        data = b"".join([chunk async for chunk in body])
+        await go.wait()
+        reply.send(200, TEXT, data)
+
+    async with serving(Routes(streaming={b"/up": receive})) as (_, port), connected(port) as peer:
+        peer.send(b"POST /up HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nab")
+        await asyncio.sleep(0.05)
+        peer.send(b"cd")
+        await asyncio.sleep(0.05)
+        for index in range(40):
+            peer.send(request(b"/%d" % index))
+        await asyncio.sleep(0.05)
+        go.set()
+        answer = await peer.answer()
+        assert (answer.body, answer.header(b"connection")) == (b"abcd", None)
+        for index in range(40):
+            assert (await peer.answer()).body == b"GET\n/%d\n" % index
+
+
 async def test_an_upload_that_expects_is_told_to_continue_when_it_is_read() -> None:
     async def receive(_: Request, reply: Reply, body: BodyStream) -> None:
         reply.send(200, TEXT, b"".join([chunk async for chunk in body]))
@@ -283,7 +306,8 @@ async def test_an_upload_that_is_refused_unread_is_answered_and_closed() -> None
 
     async with serving(Routes(streaming={b"/up": refuse})) as (_, port), connected(port) as peer:
         peer.send(b"POST /up HTTP/1.1\r\nhost: a\r\ncontent-length: 100000000\r\n\r\n" + b"x" * 500_000)
-        assert (await peer.answer()).status == 403
+        answer = await peer.answer()
+        assert (answer.status, answer.header(b"connection")) == (403, b"close")
         assert await peer.is_closed_by_peer()
 
 
@@ -479,6 +503,63 @@ async def test_both_ends_learn_that_an_upgraded_connection_is_closed() -> None:
             async with asyncio.timeout(5):
                 await closed.wait()
         assert upgrades[1].closed
+
+
+async def test_an_upgraded_client_that_never_reads_is_cut_off_when_closed() -> None:
+    upgrades: list[Upgraded] = []
+    changes: list[bool] = []
+    closed = asyncio.Event()
+
+    def upgrade(_: Request, reply: Reply) -> None:
+        upgraded = reply.upgrade(b"x")
+        upgraded.on_closed = closed.set
+        upgraded.on_writable_changed = changes.append
+        upgrades.append(upgraded)
+
+    limits = ListenerLimits(write_stall_seconds=0.5)
+    async with (
+        serving(Routes({b"/u": upgrade}), limits) as (_, port),
+        connected(port, receive_buffer=8_192) as peer,
+    ):
+        peer.send(request(b"/u", headers=b"Connection: Upgrade\r\nUpgrade: x\r\n"))
+        await peer.head()
+        peer.reader._transport.pause_reading()  # type: ignore[attr-defined]
+        while upgrades[0].writable:
+            upgrades[0].write(b"x" * 100_000)
+            await asyncio.sleep(0)
+        assert changes == [False]
+        upgrades[0].close()
+        async with asyncio.timeout(5):
+            await closed.wait()
+
+
+async def test_an_upgraded_client_that_vanishes_while_reading_is_paused_is_noticed() -> None:
+    upgrades: list[Upgraded] = []
+    closed = asyncio.Event()
+    received: list[bytes] = []
+
+    def upgrade(_: Request, reply: Reply) -> None:
+        upgraded = reply.upgrade(b"x")
+        upgraded.on_data = received.append
+        upgraded.on_closed = closed.set
+        upgrades.append(upgraded)
+
+    async with serving(Routes({b"/u": upgrade})) as (_, port), connected(port) as peer:
+        peer.send(request(b"/u", headers=b"Connection: Upgrade\r\nUpgrade: x\r\n"))
+        await peer.head()
+        upgrades[0].pause_reading()
+        peer.send(b"unread")
+        await asyncio.sleep(0.2)
+        assert received == []
+        upgrades[0].resume_reading()
+        await until(lambda: received == [b"unread"])
+        upgrades[0].pause_reading()
+        peer.close()
+        async with asyncio.timeout(5):
+            await closed.wait()
+        upgrades[0].resume_reading()  # does nothing
+        upgrades[0].write(b"nobody")
+        upgrades[0].close()
 
 
 async def test_an_offered_upgrade_may_be_ignored_and_the_body_is_not_lost() -> None:

@@ -17,7 +17,7 @@ class ListenerLimits:
     """Length of the request target, else 414."""
     max_chunk_overhead_bytes: int = 16_384
     """Chunk extensions, trailers and other framing of one chunked body beyond a fair share per chunk."""
-    max_pipelined: int = 16
+    max_pipelined: int = 64
     """Requests one peer may send ahead of its answers in one read; after those the connection closes."""
     max_held_bytes: int = 65_536
     """Bytes kept for a peer that sends while its request is in progress; beyond, reading pauses."""

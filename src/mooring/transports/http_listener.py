@@ -17,7 +17,7 @@ from mooring.transports.http_endpoint import App, Buffered, Endpoint, Streaming
 from mooring.transports.http_forwarded import parse_forwarded
 from mooring.transports.http_limits import ListenerLimits
 from mooring.transports.http_reply import Reply, ReplyHeads
-from mooring.transports.http_request import BodyStream, Request
+from mooring.transports.http_request import BodyStream, Client, Request
 from mooring.transports.http_rules import Refusal
 from mooring.transports.http_sweep import NEVER, Sweep
 from mooring.transports.http_upgrade import Upgraded
@@ -144,29 +144,29 @@ class Listener:
 
     # The connections' side.
 
-    def opened(self, connection: ServerConnection, address: str | None) -> Refusal | None:
+    def opened(self, connection: ServerConnection, client: Client) -> Refusal | None:
         self._connections.add(connection)
         if len(self._connections) == 1:
             self.heads.refresh()
             self.sweep.add(self._clock)
         self.sweep.add(connection)
-        if address is not None:
-            count = self._addresses[address] = self._addresses.get(address, 0) + 1
+        if client.address != "unix":
+            count = self._addresses[client.address] = self._addresses.get(client.address, 0) + 1
             if count > self.limits.max_connections_per_address:
                 return Refusal(429, "too many connections from this address; close some and try again")
         if len(self._connections) > self.limits.max_connections or self.closing:
             return Refusal(503, "the server has no free connections; try again later")
         return None
 
-    def lost(self, connection: ServerConnection, address: str | None) -> None:
+    def lost(self, connection: ServerConnection, client: Client) -> None:
         self._connections.discard(connection)
         self.sweep.discard(connection)
-        if address is not None:
-            count = self._addresses[address] - 1
+        if client.address != "unix":
+            count = self._addresses[client.address] - 1
             if count:
-                self._addresses[address] = count
+                self._addresses[client.address] = count
             else:
-                del self._addresses[address]
+                del self._addresses[client.address]
         if not self._connections:
             self.sweep.discard(self._clock)
             if self._empty is not None:

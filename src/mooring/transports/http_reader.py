@@ -175,7 +175,7 @@ class RequestReader:
             return
         length = len(data) - start
         if type(endpoint) is not Buffered:
-            stream = BodyStream(self._source, length, self._limits.body_buffer_bytes)
+            stream = BodyStream(self._source, length, self._limits.body_buffer_bytes, keep_alive=True)
             if length:
                 stream.feed(data[start:])
             stream.finish()
@@ -308,7 +308,8 @@ class RequestReader:
 
     def _open_stream(self, request: Request, endpoint: Endpoint) -> None:
         length = None if self._length == rules.CHUNKED else self._length
-        self.stream = BodyStream(self._source, length, self._limits.body_buffer_bytes)
+        limit = self._limits.body_buffer_bytes
+        self.stream = BodyStream(self._source, length, limit, keep_alive=self._keep_alive)
         self.arrived.append((request, endpoint, self.stream, self._keep_alive, self._speaks_1_0, False))
 
     def on_chunk_header(self) -> None:

@@ -66,7 +66,7 @@ class ReplyChannel(Protocol):
     compression: bool
 
     def reply_ended(self) -> None: ...
-    def reply_aborted(self, *, reset: bool) -> None: ...
+    def reply_aborted(self, *, must_reset: bool) -> None: ...
     def reply_upgraded(self) -> Upgraded: ...
     def writable_again(self) -> asyncio.Future[None]: ...
 
@@ -289,9 +289,9 @@ class Reply:
         if self.closed or self._phase == _ENDED:
             return
         # Without a length or a last chunk only a reset tells "failed" from "finished".
-        reset = self._phase == _STREAMING and self._framing == _UNTIL_CLOSE
+        must_reset = self._phase == _STREAMING and self._framing == _UNTIL_CLOSE
         self._phase = _ENDED
-        self._channel.reply_aborted(reset=reset)
+        self._channel.reply_aborted(must_reset=must_reset)
 
     async def drain(self) -> None:
         """Wait until the client has taken enough of what was written, or is gone."""

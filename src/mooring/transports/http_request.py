@@ -83,10 +83,21 @@ class BodyStream(AsyncIterator[bytes]):
     `BodyInterrupted` when the client goes away, stalls or breaks the framing. One reader at a time.
     """
 
-    __slots__ = ("_buffered", "_chunks", "_failure", "_finished", "_source", "_waiter", "length", "limit")
+    __slots__ = (
+        "_buffered",
+        "_chunks",
+        "_failure",
+        "_finished",
+        "_source",
+        "_waiter",
+        "keep_alive",
+        "length",
+        "limit",
+    )
 
-    def __init__(self, source: BodySource, length: int | None, limit: int) -> None:
+    def __init__(self, source: BodySource, length: int | None, limit: int, *, keep_alive: bool) -> None:
         self.length = length
+        self.keep_alive = keep_alive  # what becomes of the connection once the body has ended
         self.limit = limit
         self._source = source
         self._chunks: deque[bytes] = deque()

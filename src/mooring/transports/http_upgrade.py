@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
+
+
+class UpgradedChannel(Protocol):
+    """The connection, as the protocol that took it over sees it."""
+
+    transport: asyncio.Transport
+
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class Upgraded:
     """The raw duplex after a `101 Switching Protocols`.
 
     Set `on_data` and `on_closed` right after `Reply.upgrade`; bytes that came with the request are delivered
-    at the next turn of the loop. `on_closed` is called once, whoever closes.
+    at the next turn of the loop. `on_closed` is called once, whoever closes. As with replies, whoever writes
+    while `writable` is False fills our memory.
     """
 
-    __slots__ = ("_transport", "closed", "on_closed", "on_data", "on_writable_changed", "writable")
+    __slots__ = ("_channel", "closed", "on_closed", "on_data", "on_writable_changed", "writable")
 
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
+    def __init__(self, channel: UpgradedChannel) -> None:
+        self._channel = channel
         self.closed = False
         self.writable = True
         self.on_data: Callable[[bytes], None] | None = None
@@ -25,16 +37,15 @@ class Upgraded:
 
     def write(self, data: bytes) -> None:
         if not self.closed:
-            self._transport.write(data)
+            self._channel.transport.write(data)
 
     def close(self) -> None:
         """Send what is written, then close."""
-        self._transport.close()
+        if not self.closed:
+            self._channel.close()
 
     def pause_reading(self) -> None:
-        if not self.closed and self._transport.is_reading():
-            self._transport.pause_reading()
+        self._channel.pause_reading()
 
     def resume_reading(self) -> None:
-        if not self.closed and not self._transport.is_reading():
-            self._transport.resume_reading()
+        self._channel.resume_reading()
