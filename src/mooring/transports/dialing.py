@@ -60,7 +60,11 @@ class ProcessDialer:
 
 
 class HttpDialer:
-    """One connection pool for everything that goes to this server."""
+    """One connection pool for all POSTs to this server, except over HTTP+SSE.
+
+    There a session has a pool of its own: such servers tend to drop the connection on which a message came too
+    late for its session, and that connection must not be somebody else's.
+    """
 
     def __init__(
         self,
@@ -93,10 +97,15 @@ class HttpDialer:
                 label=self._label,
                 max_message_bytes=self._max_bytes,
             )
+        own_pool = ClientPool(self._pool.origin, self._pool.limits)
         wire = SseWire(
-            self._pool, self._url, self._headers, events, label=self._label, max_message_bytes=self._max_bytes
+            own_pool, self._url, self._headers, events, label=self._label, max_message_bytes=self._max_bytes
         )
-        await wire.open()
+        try:
+            await wire.open()
+        except BaseException:
+            await wire.close()
+            raise
         return wire
 
     async def close(self) -> None:

@@ -69,6 +69,7 @@ class SseWire(DuplexWire):
     async def close(self) -> None:
         if self._response is not None:
             self._response.abort()
+        self._pool.close()
 
     async def _request(self, method: bytes, target: bytes, headers: bytes, body: bytes) -> Response:
         try:
