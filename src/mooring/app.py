@@ -20,6 +20,7 @@ from time import monotonic
 from typing import Final, Self
 
 from mooring.config import schema
+from mooring.config.locations import socket_in
 from mooring.gateway.detection import Verdict
 from mooring.gateway.dispatch import Dispatcher
 from mooring.gateway.health import BreakerPolicy
@@ -43,7 +44,6 @@ from mooring.transports.http_request import Request
 
 log = logging.getLogger(__name__)
 
-SOCKET_NAME: Final = "mooring.sock"
 SWEEP_SECONDS: Final = 0.25
 TIDY_SECONDS: Final = 2.0
 _M_TRIM_THRESHOLD: Final = -1
@@ -128,7 +128,7 @@ class Gateway:
 
     async def __aenter__(self) -> Self:
         config = self._config
-        host, port = split_address(config.listen)
+        host, port = config.host, config.port
         tls = _tls_context(config.tls)
         control = ControlApi(
             self.servers,
@@ -155,7 +155,7 @@ class Gateway:
             max_body_bytes=config.limits.max_body_bytes,
             trust_proxy_headers=config.trust_proxy_headers,
         )
-        socket = config.storage.root / SOCKET_NAME
+        socket = socket_in(config.storage.root)
         await listener.listen_unix(socket)
         self._listener = listener
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
@@ -175,7 +175,7 @@ class Gateway:
         await self._sessions.close_all()
         await asyncio.gather(*(server.close() for server in self.servers.values()))
         await self._dispatcher.close()
-        (self._config.storage.root / SOCKET_NAME).unlink(missing_ok=True)
+        socket_in(self._config.storage.root).unlink(missing_ok=True)
         if self._trace_file is not None:
             self._trace_file.close()
 
@@ -235,11 +235,6 @@ def _log_stderr(server_id: str, tracer: Tracer, data: bytes) -> None:
         log.info("%s: %s", server_id, line)
     if tracer.active:
         tracer.noted("server", "stderr", data.decode("utf-8", "replace").strip()[:2000], data, "noise")
-
-
-def split_address(listen: str) -> tuple[str, int]:
-    host, _, port = listen.rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 def _tls_context(tls: schema.Tls) -> ssl.SSLContext | None:

@@ -101,6 +101,9 @@ class ControlApi:
         count = int(history) if history.isdigit() else 0
         for record in server.tracer.history()[-count:] if count else []:
             watcher(record)
+        if query.get("follow", ["1"])[0] in ("0", "false"):
+            reply.end()
+            return
         server.tracer.watch(watcher)
         reply.on_closed = lambda: server.tracer.unwatch(watcher)
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mooring.config.rules import is_loopback
 from mooring.gateway.dispatch import Dispatcher
 from mooring.gateway.health import State
 from mooring.gateway.server import Server
@@ -16,7 +17,7 @@ from mooring.gateway.sessions import SessionTable
 from mooring.interfaces.control import ControlApi
 from mooring.interfaces.mcp_http import McpEndpoint
 from mooring.interfaces.mcp_sse import SseEndpoint
-from mooring.interfaces.web_guard import WebGuard, is_loopback
+from mooring.interfaces.web_guard import WebGuard
 from mooring.transports.http_endpoint import Buffered, Endpoint
 from mooring.transports.http_forwarded import parse_forwarded
 from mooring.transports.http_reply import Reply
@@ -47,7 +48,7 @@ class GatewayApp:
         self._trusts_proxy = trust_proxy_headers
         self._sse: list[SseEndpoint] = []
         self._routes: dict[bytes, Buffered] = {}
-        self._not_found = Buffered(_not_found, 0)
+        self._not_found = Buffered(_not_found, max_body_bytes)
         self._refused = Buffered(self._refuse, max_body_bytes)
         self._control_endpoint = Buffered(control.handle, max_body_bytes)
         self._preflight = Buffered(self._answer_preflight, 0)

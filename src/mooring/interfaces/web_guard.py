@@ -3,10 +3,10 @@ allowed."""
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Final
 from urllib.parse import urlsplit
 
+from mooring.config.rules import is_loopback
 from mooring.transports.http_request import Request
 
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -75,15 +75,6 @@ class WebGuard:
             (b"access-control-allow-headers", _clean(wanted)),
             (b"access-control-max-age", _PREFLIGHT_SECONDS),
         )
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _known_hosts(host: str, port: int, public_url: str | None) -> frozenset[bytes]:
