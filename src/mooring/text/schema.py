@@ -108,6 +108,24 @@ def known_attributes(kind: str) -> frozenset[str]:
 
 
 @cache
+def mark_attributes(kind: str) -> frozenset[str]:
+    """Every attribute a mark of this type may have."""
+    definition = schema()["definitions"].get(f"{kind}_mark", {})
+    return frozenset(definition.get("properties", {}).get("attrs", {}).get("properties", {}))
+
+
+def is_valid_mark(mark: dict[str, Any]) -> bool:
+    kind = str(mark.get("type"))
+    return f"{kind}_mark" in schema()["definitions"] and _mark_validator(kind).is_valid(mark)
+
+
+@cache
+def _mark_validator(kind: str) -> jsonschema_rs.Draft4Validator:
+    reference = {"$ref": f"#/definitions/{kind}_mark"}
+    return jsonschema_rs.Draft4Validator({"allOf": [reference], "definitions": schema()["definitions"]})
+
+
+@cache
 def _validator(kind: str) -> jsonschema_rs.Draft4Validator:
     references = [{"$ref": f"#/definitions/{name}"} for name in _definitions()[kind]]
     return jsonschema_rs.Draft4Validator({"anyOf": references, "definitions": schema()["definitions"]})

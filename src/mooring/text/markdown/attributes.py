@@ -184,6 +184,7 @@ FIELDS: dict[str, Fields] = {
     "hardBreak": {"text": ("text", "s")},
     "link": {"id": ("id", "s"), "collection": ("collection", "s"), "occurrenceKey": ("key", "s")},
 }
+_WITHOUT_ID = frozenset({"link", "mediaGroup"})
 # Block marks that have a short name, by the node that may carry them.
 _SHORT_MARKS: dict[str, tuple[str, ...]] = {
     "paragraph": ("alignment", "indentation", "fontSize"),
@@ -216,7 +217,12 @@ def pairs_of(item: Node, *, without: tuple[str, ...] = (), marks: list[Mark] | N
     for name, value in attributes(item).items():
         if name in without:
             continue
-        if name == "localId" and isinstance(value, str) and _IDENTIFIER.fullmatch(value):
+        if (
+            name == "localId"
+            and kind not in _WITHOUT_ID
+            and isinstance(value, str)
+            and _IDENTIFIER.fullmatch(value)
+        ):
             pairs.insert(0, (ID, value))
             continue
         short, form = fields.get(name, ("", "s"))
@@ -313,7 +319,7 @@ def apply(item: Node, given: Attributes) -> list[str]:
     refused: list[str] = []
     explicit: list[Mark] = []
     for name, value in given.items():
-        if name in (ID, "localId"):
+        if name in (ID, "localId") and item["type"] not in _WITHOUT_ID:
             made["localId"] = value
         elif name in fields:
             _put(made, fields[name][0], _read_value(value, fields[name][1]), name, refused)

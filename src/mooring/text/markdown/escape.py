@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from markdown_it.common.utils import MD_TRIM_CHARS, isMdAsciiPunct, isWhiteSpace
@@ -29,13 +30,21 @@ _LINE_START = re.compile(
 )
 
 
+@lru_cache(maxsize=4096)
 def is_space(character: str) -> bool:
     """Whitespace as the flanking rules see it; the ends of a text count too."""
     return not character or isWhiteSpace(ord(character))
 
 
+@lru_cache(maxsize=4096)
 def is_punctuation(character: str) -> bool:
     return bool(character) and (isMdAsciiPunct(ord(character)) or unicodedata.category(character)[0] in "PS")
+
+
+@lru_cache(maxsize=4096)
+def is_edge(character: str) -> bool:
+    """A blank, a punctuation mark or the end of the text: what a delimiter may always stand beside."""
+    return is_space(character) or is_punctuation(character)
 
 
 def entity(character: str) -> str:
@@ -146,7 +155,7 @@ def _starts_directive(value: str, at: int) -> bool:
 
 def _opens_or_closes(neighbour: str) -> bool:
     """Next to blanks and punctuation an underscore can be emphasis; between letters it cannot."""
-    return neighbour == "_" or is_space(neighbour) or is_punctuation(neighbour)
+    return is_edge(neighbour)
 
 
 def _harmless_pair(spot: _Spot, after: str) -> bool:

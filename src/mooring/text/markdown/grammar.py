@@ -22,6 +22,7 @@ from mooring.text.markdown import atoms, attributes
 MAX_DEPTH = 100
 MAX_INLINE_DEPTH = 40
 _LABEL_STEPS = 40
+_STEPS = -1
 
 PANELS = ("info", "note", "tip", "warning", "error", "success")
 CONTAINERS = frozenset({
@@ -82,15 +83,16 @@ def find_label_end(state: StateInline, start: int, disableNested: bool = False) 
     Looking for one that is not there costs the rest of the text each time, so a text that is all opening
     brackets would cost its square. After a generous number of steps further brackets are taken as text.
     """
-    steps = state.env.setdefault("label_steps", {})
-    budget = steps.get(id(state), 0)
+    # Kept with the positions the parser remembers, where no position can be.
+    taken = state.cache
+    steps = taken.get(_STEPS, 0)
     limit = _LABEL_STEPS * len(state.src) + 10_000
     position, state.pos = state.pos, start + 1
     depth, end = 1, -1
     source, maximum = state.src, state.posMax
     skip = state.md.inline.skipToken
-    while state.pos < maximum and budget < limit:
-        budget += 1
+    while state.pos < maximum and steps < limit:
+        steps += 1
         before = state.pos
         character = source[before]
         if character == "]":
@@ -98,15 +100,15 @@ def find_label_end(state: StateInline, start: int, disableNested: bool = False) 
             if not depth:
                 end = before
                 break
-        steps[id(state)] = budget
+        taken[_STEPS] = steps
         skip(state)
-        budget = max(budget, steps[id(state)])
+        steps = taken[_STEPS]
         if character == "[":
             if state.pos == before + 1:
                 depth += 1
             elif disableNested:
                 break
-    steps[id(state)] = budget
+    taken[_STEPS] = steps
     state.pos = position
     return end
 
@@ -317,7 +319,7 @@ def _attribute_line(state: StateBlock, start_line: int, end_line: int, silent: b
         or found[1] > state.eMarks[start_line]
     ):
         return False
-    if not found[0] and state.parentType != "list":
+    if not found[0] and not _comes_before_attributes(state, start_line):
         return False
     if silent:
         return True
@@ -326,6 +328,13 @@ def _attribute_line(state: StateBlock, start_line: int, end_line: int, silent: b
     token.meta = {"given": found[0]}
     state.line = start_line + 1
     return True
+
+
+def _comes_before_attributes(state: StateBlock, line: int) -> bool:
+    """`{}` says that an item has no attributes when those of its first block follow; else it is a text."""
+    if not state.blkIndent or line + 1 >= state.lineMax:
+        return False
+    return state.src.startswith("{", state.bMarks[line + 1] + state.tShift[line + 1])
 
 
 # ---------------------------------------------------------------- inline

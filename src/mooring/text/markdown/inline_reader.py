@@ -97,7 +97,7 @@ class InlineReader:
         link: Mark | None = None
         if len(tokens) == 3 and tokens[0].type == "link_open" and tokens[2].type == "link_close":
             _hand_to_opener(tokens)
-            link = _link_mark(tokens[0])
+            link = _link_mark(tokens[0], self.report)
             tokens = tokens[1:2]
         if len(tokens) != 1 or tokens[0].type != "image":
             return None
@@ -237,7 +237,7 @@ class _Builder:
         return {"type": "exact", "marks": _json(given.get("marks", ""), [])}
 
     def _open_link(self, token: Token, tokens: list[Token], at: int) -> None:
-        self._open(_link_mark(token))
+        self._open(_link_mark(token, self._report))
         if tokens[at + 1].type == "link_close":
             source = f"[]({token.attrs['href']})"
             self._report.kept("", "a link without text is kept as its source")
@@ -304,13 +304,14 @@ def _closing_tags(tokens: list[Token]) -> dict[str, int]:
     return counts
 
 
-def _link_mark(token: Token) -> Mark:
+def _link_mark(token: Token, report: Report) -> Mark:
     attrs: dict[str, Any] = {"href": token.attrs["href"]}
     if token.attrs.get("title"):
         attrs["title"] = token.attrs["title"]
     mark = {"type": "link", "attrs": attrs}
     if token.meta and "given" in token.meta:
-        attributes.apply(mark, token.meta["given"])
+        for name in attributes.apply(mark, token.meta["given"]):
+            report.lost("", f"a link has no attribute `{name}`")
     return mark
 
 

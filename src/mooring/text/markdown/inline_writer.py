@@ -5,6 +5,7 @@ A delimiter run that could not flank, or would touch another of its kind, gives 
 texts only, so `**a :mention[@b]{id=1} c**` is two strong texts around a mention.
 """
 
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 from mooring.text.markdown import escape
 from mooring.text.markdown.atoms import render_atom
 from mooring.text.markdown.attributes import pairs_of, quote, render
-from mooring.text.tree import Mark, Node, attributes, marks_of
+from mooring.text.tree import Mark, Node, attributes, is_raw, marks_of
 
 # Outermost first when two marks reach equally far.
 _NESTING = {
@@ -32,6 +33,7 @@ _NESTING = {
     )
 }
 _BARE_MARKS = frozenset({"strong", "em", "strike", "underline", "code"})
+_PUNCTUATION = frozenset(string.punctuation)
 # Deeper nesting than this the reader does not follow.
 _MANY_MARKS = 12
 _BESIDE_CODE = frozenset({"code", "link", "annotation"})
@@ -183,7 +185,11 @@ def _bracket_form(mark: Mark) -> tuple[str, str]:
 
 def _edge(piece: str) -> str:
     """The last character, or the backslash when it is escaped and therefore no delimiter."""
-    if piece[-2:-1] == "\\" and piece[-1] != "\n" and (len(piece) - len(piece[:-1].rstrip("\\"))) % 2 == 0:
+    if (
+        piece[-2:-1] == "\\"
+        and piece[-1] in _PUNCTUATION
+        and (len(piece) - len(piece[:-1].rstrip("\\"))) % 2 == 0
+    ):
         return "\\"
     return piece[-1:]
 
@@ -192,16 +198,14 @@ def _may_delimit(delimiter: str, content: str, before: str, after: str) -> bool:
     first, last, mark = content[:1], _edge(content), delimiter[0]
     if mark in (before, first, last):
         return False
-    opens = not escape.is_space(first) and (
-        not escape.is_punctuation(first) or escape.is_space(before) or escape.is_punctuation(before)
-    )
-    closes = not escape.is_space(last) and (
-        not escape.is_punctuation(last) or escape.is_space(after) or escape.is_punctuation(after)
-    )
+    if escape.is_space(first) or escape.is_space(last):
+        return False
+    free_before, free_after = escape.is_edge(before), escape.is_edge(after)
     if mark == "_":
-        opens = opens and (escape.is_space(before) or escape.is_punctuation(before))
-        closes = closes and (escape.is_space(after) or escape.is_punctuation(after))
-    return opens and closes
+        return free_before and free_after
+    return (free_before or not escape.is_punctuation(first)) and (
+        free_after or not escape.is_punctuation(last)
+    )
 
 
 def _is_autolink(href: str, inner: list[_Item]) -> bool:
@@ -251,11 +255,12 @@ def _expressible(marks: list[Mark]) -> bool:
 
 
 def _known_mark(mark: Mark) -> bool:
-    kind, attrs = mark.get("type"), attributes(mark)
+    kind = mark.get("type")
+    if kind in _BARE_MARKS:
+        return len(mark) == 1
+    attrs = attributes(mark)
     if set(mark) - {"type", "attrs"}:
         return False
-    if kind in _BARE_MARKS:
-        return not mark.get("attrs")
     values = list(attrs.values())
     if kind == "link":
         return isinstance(attrs.get("href"), str) and isinstance(attrs.get("title", ""), str)
@@ -314,6 +319,9 @@ def _reach(items: list[_Item], start: int, mark: Mark) -> int:
             if _first_of(item.marks, mark["type"]) != mark:
                 break
             end = at + 1
+        elif mark["type"] == "link" and is_raw(item.node):
+            # Foreign source inside a link would be read as part of it.
+            break
         at += 1
     return end
 

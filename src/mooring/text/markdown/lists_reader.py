@@ -104,19 +104,38 @@ def _tasks(reading: Reading, items: list[_Item], given: Attributes) -> Node | No
 
 
 def _fits_task(reading: Reading, item: _Item) -> bool:
-    """Inline content and nested lists; a block task may hold more."""
+    """Inline content and nested task lists; a block task may hold more."""
     at = item.start
     if "block" in item.given:
         return True
     first = item.box is not None
+    flagged = False
     while at < item.end:
-        kind = reading.tokens[at].type
-        if kind == "paragraph_open" and first:
+        token = reading.tokens[at]
+        if token.type == "attribute_line":
+            flagged = "tasks" in token.meta["given"]
+        elif token.type == "paragraph_open" and first:
             first = False
-        elif kind not in ("bullet_list_open", "attribute_line"):
+        elif token.type != "bullet_list_open" or not (flagged or _all_boxes(reading, at)):
             return False
         at = reading.close_of(at) + 1
     return True
+
+
+def _all_boxes(reading: Reading, at: int) -> bool:
+    """Does every item of this list, and of the lists in it, begin with a box?"""
+    for opening in _starts(reading, at, reading.close_of(at)):
+        first, end = opening + 1, reading.close_of(opening)
+        if first >= end or reading.tokens[first].type != "paragraph_open":
+            return False
+        box = _BOX.match(reading.tokens[first + 1].content)
+        if not box or not _fits_task(reading, _Item(first, end, _flags(reading, first, box.end()), "x")):
+            return False
+    return True
+
+
+def _flags(reading: Reading, first: int, start: int) -> Attributes:
+    return lead_attributes(reading.tokens[first + 1].content[start:])[0] or {}
 
 
 def _task(reading: Reading, item: _Item) -> list[Node]:

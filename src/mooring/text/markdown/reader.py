@@ -16,16 +16,17 @@ from mooring.text.markdown.inline_reader import InlineReader
 from mooring.text.markdown.lists_reader import read_list
 from mooring.text.markdown.tables_reader import read_table
 from mooring.text.markdown.trimming import split_attributes
+from mooring.text.repair import repaired
 from mooring.text.report import Report
 from mooring.text.tree import Node, doc, raw_block
+from mooring.text.tree import attributes as attributes_of
 
 _NEWLINES = re.compile(r"\r\n?")
 _ALERT = re.compile(
     r"\[!?(INFO|NOTE|TIP|IMPORTANT|WARNING|CAUTION|ERROR|SUCCESS|CUSTOM)\](?:[ \t]*\n|[ \t]+|$)"
 )
 _ALERT_PANELS = {"IMPORTANT": "note", "CAUTION": "error"}
-_DETAILS = re.compile(r"<details[^>]*>\s*<summary>(.*?)</summary>\s*$", re.DOTALL | re.IGNORECASE)
-_END_DETAILS = re.compile(r"\s*</details>\s*$", re.IGNORECASE)
+_EXPLICIT = re.compile(r"\b(?:attrs|marks|json|href)='|^[ >]*```adf", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,9 @@ class SourceBlock:
 
 
 def read_document(source: str, report: Report) -> Node:
-    return doc(*(node for block in read_blocks(source, report) for node in block.nodes))
+    made = doc(*(node for block in read_blocks(source, report) for node in block.nodes))
+    # What is given as ADF is taken as it is, even when the schema does not know it (yet).
+    return made if _EXPLICIT.search(source) else repaired(made, report)
 
 
 def read_blocks(source: str, report: Report) -> list[SourceBlock]:
@@ -187,7 +190,12 @@ class BlockReader:
             del given["layout"]
         else:
             node["attrs"] = {"layout": "center"}
-        return self.apply(node, given)
+        self.apply(node, given)
+        attrs = attributes_of(node)
+        if "widthType" not in attrs and isinstance(width := attrs.get("width"), int | float) and width > 100:
+            # Without a unit a width is a percentage; more than all of it can only mean pixels.
+            attrs["widthType"] = "pixel"
+        return node
 
     def _heading(self, token: Token, inline: Token, pending: Pending) -> Node:
         content, given = self.text(inline.content.replace("\n", " "))

@@ -29,20 +29,10 @@ class TableWriter:
 
     def table(self, item: Node, parent: str, _marker: str) -> str:
         rows = children(item)
-        if not rows or any(
-            row["type"] != "tableRow" or not _KEYS.issuperset(row) or row.get("marks") for row in rows
-        ):
-            raise Inexpressible
-        if any(
-            cell["type"] not in ("tableCell", "tableHeader")
-            or not _KEYS.issuperset(cell)
-            or cell.get("marks")
-            for row in rows
-            for cell in children(row)
-        ):
+        if not rows or not all(_is_row(row) for row in rows):
             raise Inexpressible
         header = _header_form(rows)
-        if header and _is_simple(rows):
+        if header and all(_is_simple_row(row) for row in rows):
             extra = [] if header == "row" else [("header", header)]
             return self._blocks.with_line(item, parent, self._pipes(rows), extra)
         body = "\n".join(self._row(row) for row in rows)
@@ -96,17 +86,25 @@ class TableWriter:
         return self._blocks.container(name, pairs, self._blocks.sequence(content, cell["type"]))
 
 
+def _is_row(row: Node) -> bool:
+    if row["type"] != "tableRow" or not _KEYS.issuperset(row) or "marks" in row:
+        return False
+    return all(
+        cell["type"] in ("tableCell", "tableHeader") and _KEYS.issuperset(cell) and "marks" not in cell
+        for cell in children(row)
+    )
+
+
 def _header_form(rows: list[Node]) -> str | None:
     """Where the header cells are: `row`, `column`, `both`, `none`; None for any other pattern."""
     kinds = [[cell["type"] == "tableHeader" for cell in children(row)] for row in rows]
-    if not kinds[0] or any(len(row) != len(kinds[0]) for row in kinds):
+    width = len(kinds[0])
+    if not width:
         return None
     for form in ("row", "none", "both", "column"):
-        if all(
-            is_header == header_at(form, at, column)
-            for at, row in enumerate(kinds)
-            for column, is_header in enumerate(row)
-        ):
+        first = [header_at(form, 0, column) for column in range(width)]
+        other = [header_at(form, 1, column) for column in range(width)]
+        if kinds[0] == first and all(line == other for line in kinds[1:]):
             return form
     return None
 
@@ -115,27 +113,25 @@ def header_at(form: str, row: int, column: int) -> bool:
     return (row == 0 and form in ("row", "both")) or (column == 0 and form in ("column", "both"))
 
 
-def _is_simple(rows: list[Node]) -> bool:
-    return all(_is_simple_row(row) and all(_is_simple_cell(cell) for cell in children(row)) for row in rows)
-
-
 def _is_simple_row(row: Node) -> bool:
-    pairs = pairs_of(row)
-    return not pairs or (len(pairs) == 1 and pairs[0][0] == ID)
+    if "attrs" in row:
+        pairs = pairs_of(row)
+        if len(pairs) != 1 or pairs[0][0] != ID:
+            return False
+    return all(_is_simple_cell(cell) for cell in children(row))
 
 
 def _is_simple_cell(cell: Node) -> bool:
-    content, attrs = children(cell), attributes(cell)
-    return (
-        len(content) == 1
-        and content[0]["type"] == "paragraph"
-        and set(content[0]) <= _KEYS
-        and attrs.get("colspan", 1) == 1
-        and attrs.get("rowspan", 1) == 1
-    )
+    content = children(cell)
+    if len(content) != 1 or content[0]["type"] != "paragraph" or not _KEYS.issuperset(content[0]):
+        return False
+    attrs = attributes(cell)
+    return not attrs or (attrs.get("colspan", 1) == 1 and attrs.get("rowspan", 1) == 1)
 
 
 def _common_alignment(column: tuple[Node, ...]) -> str | None:
+    if "marks" not in children(column[0])[0]:
+        return None
     found = {_alignment(children(cell)[0]) for cell in column}
     return found.pop() if len(found) == 1 else None
 

@@ -6,7 +6,7 @@ from markdown_it.common.utils import MD_TRIM_CHARS
 
 from mooring.text.markdown import attributes
 
-_BEFORE_END = re.compile(r"(?:^|[ \t])\{(?=#|\}|[A-Za-z])")
+_BEFORE_END = re.compile(r"(?:^|[ \t])\{(?=#|[A-Za-z])")
 
 
 def split_attributes(source: str) -> tuple[str, attributes.Attributes]:
@@ -26,5 +26,7 @@ def lead_attributes(source: str) -> tuple[attributes.Attributes | None, str]:
         return None, source
     parsed = attributes.parse(source, 0)
     if not parsed or source[parsed[1] : parsed[1] + 1] not in ("", " ", "\t", "\n"):
+        return None, source
+    if not parsed[0] and not source[parsed[1] :].startswith(" {"):
         return None, source
     return parsed[0], source[parsed[1] :].lstrip(MD_TRIM_CHARS)

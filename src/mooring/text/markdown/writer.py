@@ -30,6 +30,8 @@ from mooring.text.tree import (
 
 _COLONS = re.compile(r"^[ >]*(?:(?:[-*]|\d+[.)]) +)*(:{3,})", re.MULTILINE)
 _FENCES = re.compile(r"^ *(`{3,})", re.MULTILINE)
+# Inside HTML these would be taken for fences when the ends of containers are looked for.
+_OTHER_FENCE = re.compile(r"^[ >]*(?:(?:[-+*]|\d+[.)]) +)*(?:```|~~~|:::)", re.MULTILINE)
 _LANGUAGE = re.compile(r"[^\s`{}\\&~\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 # A list may follow its paragraph without a blank line only if it can interrupt one.
 _INTERRUPTS = re.compile(r"(?:\{[^\n]*\}\n)?(?:[-*]|1[.)]) +\S")
@@ -336,6 +338,8 @@ def _is_html_block(source: str) -> bool:
     lines = source.split("\n")
     first = lines[0].lstrip(" ")
     if source.strip("\n") != source or "\r" in source or "\0" in source or len(lines[0]) - len(first) > 3:
+        return False
+    if _OTHER_FENCE.search(source):
         return False
     for start, end, _ in HTML_SEQUENCES:
         if start.search(first):

@@ -1,0 +1,181 @@
+"""Plain Markdown with a sidecar: an edit comes back without losing what the reader never saw."""
+
+import random
+import re
+
+import pytest
+
+from mooring.text import schema
+from mooring.text.errors import PatchRefused
+from mooring.text.sidecar import Sidecar
+from mooring.text.tree import Node, doc, mark, node, paragraph, plain_text, text, walk
+
+from .generate import Generator
+from .hard_cases import CASES, bullets, cell, head, item, media, p, panel, rows, single
+
+SIDECAR = Sidecar(users={"5": "Ann Lee"})
+RED = mark("textColor", color="#ff0000")
+
+
+def edited(document: Node, old: str, new: str, **options: bool) -> Node:
+    rendering = SIDECAR.render(document)
+    assert rendering.markdown.count(old) == 1, rendering.markdown
+    return SIDECAR.restore(
+        rendering.markdown.replace(old, new), document, rendering.snapshot, **options
+    ).document
+
+
+@pytest.mark.parametrize("dialect", ["plain", "extended"])
+@pytest.mark.parametrize(("name", "document"), CASES, ids=[name for name, _ in CASES])
+def test_without_an_edit_the_very_same_document_comes_back(name: str, document: Node, dialect: str) -> None:
+    sidecar = Sidecar(dialect)
+    rendering = sidecar.render(document)
+    assert sidecar.restore(rendering.markdown, document, rendering.snapshot).document is document
+
+
+@pytest.mark.parametrize("dialect", ["plain", "extended"])
+@pytest.mark.parametrize("profile", ["core", "typical", "adversarial"])
+def test_a_one_word_edit_leaves_every_other_block_identical(profile: str, dialect: str) -> None:
+    sidecar = Sidecar(dialect)
+    tried = 0
+    for seed in range(80):
+        document = Generator(seed, profile).document()
+        rendering = sidecar.render(document)
+        found = _some_word(document, rendering.markdown, seed)
+        if found is None:
+            continue
+        tried += 1
+        changed = rendering.markdown[: found[0]] + "Edited" + rendering.markdown[found[1] :]
+        after = sidecar.restore(changed, document, rendering.snapshot, allow_media_loss=True).document
+        pairs = zip(document["content"], after["content"], strict=True)
+        assert sum(old is not new for old, new in pairs) == 1, f"seed {seed}"
+        assert "Edited" in str(after), f"seed {seed}"
+        assert schema.is_valid(after) or not schema.is_valid(document), f"seed {seed}"
+    assert tried > 30
+
+
+def _some_word(document: Node, markdown: str, seed: int) -> tuple[int, int] | None:
+    """A word of the text that is not part of any syntax."""
+    words = {
+        word
+        for _, each in walk(document)
+        if each.get("type") == "text"
+        for word in re.findall(r"[a-z]{5,}", each["text"])
+    }
+    words -= {"table", "expand", "macro", "decisions", "column", "header", "layout", "caption", "files"}
+    visible = re.sub(r"\{[^\n]*\}", lambda found: " " * len(found[0]), markdown)
+    places = [
+        (found.start(), found.end())
+        for found in re.finditer(r"(?<![\w:={#\"'\\./-])[a-z]{5,}(?![=\w:\"'./])", visible)
+        if found[0] in words
+    ]
+    return random.Random(seed).choice(places) if places else None
+
+
+def test_a_changed_paragraph_keeps_its_id_its_colours_and_its_mention() -> None:
+    document = doc(
+        node(
+            "paragraph",
+            [text("ask "), node("mention", id="5"), text(" about the "), text("red", RED), text(" thing")],
+            localId="p1",
+        )
+    )
+    after = edited(document, "thing", "door")
+    assert after["content"][0]["attrs"] == {"localId": "p1"}
+    assert after["content"][0]["content"] == [
+        text("ask "), node("mention", id="5"), text(" about the "), text("red", RED), text(" door"),
+    ]  # fmt: skip
+
+
+def test_an_edited_mention_becomes_text_and_is_reported() -> None:
+    document = doc(p("ask ", node("mention", id="5"), " now"))
+    rendering = SIDECAR.render(document)
+    restored = SIDECAR.restore(rendering.markdown.replace("Ann Lee", "Ann"), document)
+    assert plain_text(restored.document) == "ask @Ann now"
+    assert [entry.detail for entry in restored.report.of_kind("lost")] == [
+        "`mention` was changed by the edit and is only text now"
+    ]
+
+
+def test_a_block_inside_a_layout_changes_in_place() -> None:
+    column = node("layoutColumn", [p("left"), panel("info", p("note"))], width=50)
+    other = node("layoutColumn", [p("right")], width=50)
+    document = doc(node("layoutSection", [column, other]), p("end"))
+    after = edited(document, "note", "a new note")
+    section = after["content"][0]
+    assert plain_text(section["content"][0]["content"][1]) == "a new note"
+    assert section["content"][0]["content"][1]["attrs"] == {"panelType": "info"}
+    assert section["content"][1] is other
+
+
+def test_a_new_paragraph_lands_after_the_one_before_it() -> None:
+    document = doc(node("expand", [p("one"), p("two")], title="More"), p("end"))
+    after = edited(document, "one\n", "one\n\nnew\n")
+    assert [plain_text(each) for each in after["content"][0]["content"]] == ["one", "new", "two"]
+
+
+def test_an_edited_title_goes_back_into_the_expand() -> None:
+    document = doc(node("expand", [p("one")], title="More"))
+    assert edited(document, "More", "Much more")["content"][0]["attrs"] == {"title": "Much more"}
+
+
+def test_a_changed_item_keeps_the_ids_of_its_list() -> None:
+    document = doc(
+        node(
+            "taskList",
+            [
+                node("taskItem", [text("a")], localId="1", state="TODO"),
+                node("taskItem", [text("b")], localId="2", state="TODO"),
+            ],
+            localId="l",
+        ),
+        node("bulletList", [node("listItem", [p("x")], localId="3"), item(p("y"))], localId="m"),
+    )
+    after = edited(document, "[ ] b", "[x] b")
+    assert after["content"][0]["attrs"] == {"localId": "l"}
+    assert [each["attrs"] for each in after["content"][0]["content"]] == [
+        {"localId": "1", "state": "TODO"},
+        {"localId": "2", "state": "DONE"},
+    ]
+    assert edited(document, "* x", "* x\n* new")["content"][1]["content"][0]["attrs"] == {"localId": "3"}
+
+
+def test_a_changed_cell_keeps_widths_and_colours_of_its_table() -> None:
+    document = doc(
+        rows(head("a", "b"), [cell(p("one"), background="#deebff"), cell(p("x"), bullets(item(p("y"))))])
+    )
+    after = edited(document, "one", "two")
+    row = after["content"][0]["content"][1]
+    assert row["content"][0]["attrs"] == {"background": "#deebff"}
+    assert plain_text(row["content"][0]) == "two"
+    assert row["content"][1] is document["content"][0]["content"][1]["content"][1]
+
+
+def test_an_edit_that_drops_media_is_refused_unless_allowed() -> None:
+    document = doc(p("a"), single(media(id="f1", alt="photo")), p("b"))
+    with pytest.raises(PatchRefused, match="f1"):
+        edited(document, "![photo](attachment:f1)\n\n", "")
+    assert len(edited(document, "![photo](attachment:f1)\n\n", "", allow_media_loss=True)["content"]) == 2
+
+
+def test_an_edit_of_another_version_is_refused() -> None:
+    rendering = SIDECAR.render(doc(p("a")))
+    with pytest.raises(PatchRefused, match="another version"):
+        SIDECAR.restore("b\n", doc(p("c")), rendering.snapshot)
+
+
+def test_a_deleted_block_is_reported() -> None:
+    document = doc(p("one"), panel("info", p("two")), p("three"))
+    rendering = SIDECAR.render(document)
+    restored = SIDECAR.restore(rendering.markdown.replace("> [INFO] two\n\n", ""), document)
+    assert [plain_text(each) for each in restored.document["content"]] == ["one", "three"]
+    assert [entry.path for entry in restored.report.of_kind("changed")] == ["content/1"]
+
+
+def test_a_paragraph_may_become_a_heading_and_keep_its_id() -> None:
+    document = doc({**paragraph(text("title")), "attrs": {"localId": "p"}}, p("x"))
+    assert edited(document, "title", "## title")["content"][0] == {
+        "type": "heading",
+        "attrs": {"localId": "p", "level": 2},
+        "content": [text("title")],
+    }
