@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.support.gateway import SUPPORT, Gateway, Journal, running_gateway, running_process
 from tests.support.peers import ModernHttpPeer, RpcRefused, SsePeer, StreamablePeer
 from tests.support.waiting import eventually

@@ -103,7 +103,7 @@ def test_lists_come_page_by_page_and_whole(pair: Pair) -> None:
         if "nextCursor" not in page:
             break
         cursor = {"cursor": page["nextCursor"]}
-    assert len(names) == len(set(names)) == 13
+    assert len(names) == len(set(names)) == 14
     assert len(peer.request("resources/list")["resources"]) == 5
     assert peer.request("resources/list", {"cursor": "5"})["resources"][-1]["uri"] == "item://7"
     assert peer.request("resources/templates/list")["resourceTemplates"][0]["uriTemplate"] == "item://{n}"

@@ -1,4 +1,4 @@
-"""A server that behaves until one of its tools is called; the tool's name is the fault. Standard library only.
+"""A server that behaves until one of its tools is called; the tool's name is the fault.
 
 bad_server.py --transport stdio|http [--record FILE]
 """
@@ -157,12 +157,17 @@ class Http(BaseHTTPRequestHandler):
         return self.misbehave(message["id"], message["params"])
 
     def do_GET(self) -> None:
-        self.reply(405, b"")
+        """The rest of a stream that was closed on purpose; its id says what is missing."""
+        last = self.headers.get("Last-Event-ID")
+        if last is None:
+            return self.reply(405, b"")
+        _, number, size = last.split("/")
+        return self.stream(encoded({"id": json.loads(number), "result": text("y" * int(size))}))
 
     def do_DELETE(self) -> None:
         self.reply(200, b"")
 
-    def misbehave(self, number: Any, params: Json) -> None:  # noqa: C901
+    def misbehave(self, number: Any, params: Json) -> None:
         answer = encoded({"id": number, "result": text("first")})
         match params["name"]:
             case "silent":
@@ -204,6 +209,11 @@ class Http(BaseHTTPRequestHandler):
                 self.reply(500, b"oops")
             case "http_202":
                 self.reply(202, b"")
+            case "poll":
+                size = params["arguments"]["bytes"]
+                self.begin()
+                self.chunk(f"id: poll/{json.dumps(number)}/{size}\nretry: 300\ndata:\n\n".encode())
+                self.wfile.write(b"0\r\n\r\n")
             case "forget":
                 self.sessions.clear()
                 self.reply(404, b"")
@@ -252,7 +262,9 @@ class Http(BaseHTTPRequestHandler):
         self.end_headers()
 
     def event(self, message: bytes) -> None:
-        data = b"data: " + message + b"\n\n"
+        self.chunk(b"data: " + message + b"\n\n")
+
+    def chunk(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
 
     def json(self, message: Json, headers: Json | None = None) -> None:

@@ -36,6 +36,7 @@ TOOLS = (
     "big",
     "whoami",
     "nap",
+    "withdraw",
 )
 PAGE = 5
 ITEMS = [f"item://{number}" for number in range(1, 8)]
@@ -195,6 +196,11 @@ def run_tool(call: Call) -> Any:
             return text("woke up")
         case "ask":
             return ask(call, given)
+        case "withdraw":
+            method, params = QUESTIONS["elicitation"]
+            call.send({"id": "regretted", "method": method, "params": params})
+            time.sleep(0.2)  # long enough for the question to be on its way
+            call.send({"method": "notifications/cancelled", "params": {"requestId": "regretted"}})
         case "change":
             call.session.changed(f"notifications/{given['what']}/list_changed", {})
         case "touch":

@@ -92,6 +92,8 @@ class Exchange(msgspec.Struct, eq=False):
     deadline: float = 0.0
     final_deadline: float = 0.0
     failure: RpcError | None = None
+    begun: bool = False
+    withdrawn: bool = False
 
     def read_params(self) -> Params:
         """The members of the params that routing looks at, decoded on first use."""
@@ -121,7 +123,9 @@ class Exchange(msgspec.Struct, eq=False):
         self.cancel()
 
     def cancel(self) -> None:
-        if self.task is not None:
+        if not self.begun:
+            self.withdrawn = True  # a task that is cancelled before its first step would not even clean up
+        elif self.task is not None:
             self.task.cancel()
 
 

@@ -106,7 +106,10 @@ class Server:
         exchange.task = loop.create_task(self._run(exchange))
 
     async def _run(self, exchange: Exchange) -> None:
+        exchange.begun = True
         try:
+            if exchange.withdrawn:
+                raise asyncio.CancelledError
             answer = await self._handle(exchange)
         except asyncio.CancelledError:
             self._cancelled(exchange)
