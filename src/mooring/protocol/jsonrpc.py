@@ -101,6 +101,8 @@ def _check_id(envelope: Envelope) -> None:
         envelope.id = EMPTY
     elif not is_request_id(raw):
         raise InvalidRequest("`id` must be a string or an integer")
+    else:
+        check_text(raw)
 
 
 def is_request_id(raw: bytes) -> bool:
@@ -159,7 +161,7 @@ def forwardable(data: bytes, envelope: Envelope) -> bytes:
     )
     if envelope.params:
         size += _COMPACT_PARAMS + len(envelope.params)
-    return data if size == len(data) else _encode(_decode_members(data))
+    return data if size == len(data) else _encode(members(data))
 
 
 def members(raw: bytes | Raw) -> dict[str, Raw]:
