@@ -1,7 +1,7 @@
 """Claims about child processes, each with real ones, on both event loops."""
 
 import asyncio
-import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -15,7 +15,7 @@ import uvloop
 from mooring.protocol.lines import LineReader, Message, Noise
 from mooring.transports import child as child_module
 from mooring.transports.child import CannotStart, Child, Command, child_environment
-from mooring.transports.pipes import STDIN_HIGH_WATER_BYTES, StdinClosed
+from mooring.transports.pipes import STDIN_HIGH_WATER_BYTES, InputPipe, OutputPipe, StdinClosed
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="children are POSIX processes")
 
@@ -25,10 +25,13 @@ Run = Callable[[Coroutine[object, object, None]], None]
 
 @pytest.fixture(params=["asyncio", "uvloop"])
 def run(request: pytest.FixtureRequest) -> Iterator[Run]:
-    """Run a coroutine to its end on one of the event loops, within a limit."""
+    """Run a coroutine to its end on one of the event loops, within a limit, with no fault in a callback."""
     loop_factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+    faults: list[dict[str, object]] = []
     with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.get_loop().set_exception_handler(lambda _, context: faults.append(context))
         yield lambda coroutine: runner.run(asyncio.wait_for(coroutine, LIMIT_SECONDS))
+    assert faults == []
 
 
 class Heard:
@@ -201,6 +204,41 @@ def test_output_that_was_paused_at_the_end_is_not_lost(run: Run, monkeypatch: py
     run(scenario())
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="makes a pipe larger")
+def test_output_that_is_taken_in_small_bites_after_the_end_is_not_lost(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_module, "OUTPUT_GRACE_SECONDS", 0.05)
+    program = "import fcntl, sys; fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20); sys.stdin.readline()"
+
+    async def scenario() -> None:
+        heard = Heard()
+
+        def bite(data: bytes) -> None:
+            heard.on_stdout(data)
+            child.pause_reading()
+
+        child = await Child.spawn(
+            Command((sys.executable, "-S", "-c", f"{program}; sys.stdout.write('x' * 1000000)"), {}),
+            on_stdout=bite,
+            on_stderr=heard.on_stderr,
+            on_exit=heard.codes.append,
+        )
+        child.pause_reading()
+        child.write(b"go\n")
+        await child.wait()
+        bites = 0
+        while not heard.codes:
+            child.resume_reading()
+            await asyncio.sleep(0.1)  # longer than output may stay open after the end
+            bites += 1
+        assert len(heard.stdout) == 1_000_000
+        assert bites > 2
+        await child.close()
+
+    run(scenario())
+
+
 def test_writers_wait_in_turn_for_a_child_that_does_not_read(run: Run) -> None:
     message = b"x" * 100_000
 
@@ -234,19 +272,23 @@ def test_writers_wait_in_turn_for_a_child_that_does_not_read(run: Run) -> None:
 
 def test_writers_go_on_in_turn_once_the_child_reads(run: Run) -> None:
     async def scenario() -> None:
-        heard, done = Heard(), []
+        heard, done, queued = Heard(), [], []
         child = await start(heard, "sh", "-c", "kill -STOP $$; head -c 4000000 | wc -c")
 
         async def send(number: int) -> None:
             await child.drain()
             child.write(b"x" * 100_000)
             done.append(number)
+            transport = child._stdin._transport
+            assert transport is not None
+            queued.append(transport.get_write_buffer_size())
 
         senders = [asyncio.create_task(send(number)) for number in range(40)]
         await until(lambda: not child.writable)
         os.killpg(child.pid, signal.SIGCONT)
         await asyncio.gather(*senders)
         assert done == list(range(40))
+        assert max(queued) <= STDIN_HIGH_WATER_BYTES + 100_000
         await until(lambda: heard.codes)
         assert int(heard.stdout) == 4_000_000
         await child.close()
@@ -460,11 +502,34 @@ def test_a_spawn_that_is_cancelled_leaves_nothing(run: Run) -> None:
             spawning = asyncio.create_task(start(Heard(), "sleep", f"98{turns:02}"))
             for _ in range(turns):
                 await asyncio.sleep(0)
-            spawning.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
+            if spawning.cancel():
+                with pytest.raises(asyncio.CancelledError):
+                    await spawning
+            else:
                 await (await spawning).close()
         await until(lambda: descriptors() == before)
         await until(lambda: not _running("sleep\x0098"))
+
+    run(scenario())
+
+
+def test_a_pipe_that_is_given_up_while_it_is_made_is_closed_once(run: Run) -> None:
+    # Closed twice, the second close would hit whoever has the number by then.
+    async def give_up_both() -> None:
+        for pipe in (InputPipe(lambda: None), OutputPipe(len, lambda: None)):
+            making = asyncio.create_task(pipe.connect())
+            await asyncio.sleep(0)
+            making.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await making
+        await asyncio.sleep(0)
+
+    async def scenario() -> None:
+        await give_up_both()  # the first time, the loop opens something for itself
+        before = descriptors()
+        await give_up_both()
+        await until(lambda: descriptors() == before)
+        gc.collect()  # a file that is closed late complains here
 
     run(scenario())
 
