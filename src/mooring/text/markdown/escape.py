@@ -9,7 +9,8 @@ from typing import NamedTuple
 from markdown_it.common.utils import MD_TRIM_CHARS, isMdAsciiPunct, isWhiteSpace
 
 # Everything that might be markup somewhere inside a line. The rest of a text is copied as it is.
-_SUSPECT = re.compile(r"[\\`*_~\[\]<&{}!:\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]|www\.")
+_SUSPECT = re.compile(r"[\\`*_~\[\]<&{}!:\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
+_SUSPECT_OR_HOST = re.compile(_SUSPECT.pattern + r"|www\.")
 _DIRECTIVE_AHEAD = re.compile(r":[A-Za-z][\w-]*(?:\[|$)")
 _ENTITY_AHEAD = re.compile(r"&#?\w+;")
 _PAIR = re.compile(r"\[[^\[\]\\\n]*\]")
@@ -67,11 +68,12 @@ def text(value: str, before: str, after: str, *, bracketed: bool) -> str:
     lead = tail = ""
     if before in ("", "\n") or after in ("", "\n"):
         lead, value, tail = _edges(value, before, after)
-    if not _SUSPECT.search(value):
+    host = "www." in value
+    if not host and not _SUSPECT.search(value):
         return lead + value + tail if lead or tail else value
     made: list[str] = [lead]
     done = 0
-    for found in _SUSPECT.finditer(value):
+    for found in (_SUSPECT_OR_HOST if host else _SUSPECT).finditer(value):
         at = found.start()
         if at < done:
             continue
@@ -239,8 +241,13 @@ def title(value: str) -> str | None:
     return '"' + escaped.replace("\n", "&#10;") + '"'
 
 
+_CODE_SUSPECT = re.compile(r"[`\n\r\0]")
+
+
 def code_span(value: str) -> str | None:
     """Inline code with a fence longer than any run inside; None when a code span cannot hold it."""
+    if not _CODE_SUSPECT.search(value) and (value[0] != " " or value[-1] != " " or not value.strip(" ")):
+        return f"`{value}`"
     if any(each in value for each in "\n\r\0"):
         return None
     longest = max((len(run) for run in re.findall(r"`+", value)), default=0)

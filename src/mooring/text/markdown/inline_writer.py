@@ -144,7 +144,7 @@ class InlineWriter:
     def _link(self, mark: Mark, inner: list[_Item], before: str) -> str:
         attrs = attributes(mark)
         href, title = attrs["href"], attrs.get("title")
-        given = render(pairs_of(mark, without=("href", "title")), delicate=True)
+        given = render(pairs_of(mark, without=("href", "title")), delicate=True) if len(attrs) > 1 else ""
         if not given and title is None and before != "<" and _is_autolink(href, inner):
             return f"<{href}>"
         content = self._sequence(inner, "[", "]", bracketed=True)
@@ -222,7 +222,7 @@ def _lead(item: _Item) -> str:
     if not item.is_text:
         return ":"
     if item.marks:
-        return "[" if any(mark["type"] == "link" for mark in item.marks) else "*"
+        return "[" if _first_of(item.marks, "link") else "*"
     first: str = item.node["text"][0]
     return "&" if first < " " and first != "\t" else first
 
@@ -336,6 +336,8 @@ def _first_of(marks: tuple[Mark, ...], kind: str) -> Mark | None:
 def _without(item: _Item, mark: Mark) -> _Item:
     if not item.is_text:
         return item
+    if len(item.marks) == 1:
+        return _Item(item.node, (), True)
     marks = list(item.marks)
     marks.remove(mark)
     return _Item(item.node, tuple(marks), True)

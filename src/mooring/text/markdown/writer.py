@@ -154,7 +154,9 @@ class BlockWriter:
     def text(self, content: list[Node]) -> str:
         """Inline content as lines that cannot be taken for other blocks."""
         made = escape.lines(self.inline.write(content))
-        if any(is_raw(child) for child in content) and _starts_html_or_image(made, content):
+        if any(
+            child["type"] == "inlineExtension" and is_raw(child) for child in content
+        ) and _starts_html_or_image(made, content):
             made = escape.lines(InlineWriter(users=self.inline.users, verbatim=False).write(content))
         return made
 
