@@ -128,6 +128,8 @@ class Stream:
                     self._on_event(event)
             elif body := response.read():
                 self._on_event(Event(body.decode()))
+            response.close()
+            self._connection.close()
         self.ended.set()
 
     @property

@@ -216,6 +216,7 @@ def run_tool(call: Call) -> Any:
             data = RAW_RESULT
             return Raw(b'{"resultType":"complete",' + data[1:] if call.modern else data)
         case "big":
+            time.sleep(float(given.get("seconds", 0)))
             return text("x" * int(given["bytes"]))
         case "whoami":
             about = {"pid": os.getpid(), "session": call.session.name, "client": call.session.client}

@@ -134,7 +134,7 @@ class LegacySession(UpstreamSession):
             return await self.wire.request(leg)
         except asyncio.CancelledError:
             if self.wire.correlates and leg.id:
-                self.spawn(self._tell_cancelled(leg.id))
+                self.spawn_farewell(self._tell_cancelled(leg.id))
             raise
         finally:
             del self.calls[exchange]

@@ -107,17 +107,41 @@ class PostSink:
         if self._tracer.active:
             self._tracer.noted("client", self._peer, "a large answer flows through")
         reply = self._reply
+        if self._must_collect():
+            parts: list[bytes] = []
+            relay.attach(parts.append, partial(self._collected, parts))
+            return
         if reply.closed:
             relay.abort()
             return
-        reply.on_closed = relay.abort
+        reply.on_closed = partial(self._cut, relay)
         reply.on_writable_changed = partial(_throttle, relay)
         if self._outlet is None:
             reply.start(200, JSON_HEADERS + self._headers, length=relay.length)
             relay.attach(reply.write, partial(_end_body, reply))
         else:
             reply.write(b"event: message\ndata: ")
-            relay.attach(partial(_write_data, reply), partial(_end_event, reply))
+            relay.attach(partial(_write_data, reply), self._relayed)
+
+    def _must_collect(self) -> bool:
+        """Whether an answer cannot flow through: its reader is away, back elsewhere, or has to catch up."""
+        if self._outlet is None:
+            return False
+        return self._outlet.is_behind or (self._log is not None and self._log.live is not self._outlet)
+
+    def _collected(self, parts: list[bytes], error: Exception | None) -> None:
+        if error is None:
+            self._write(b"".join(parts))
+        self._end()
+
+    def _relayed(self, error: Exception | None) -> None:
+        _end_event(self._reply, error)
+        self._end()
+
+    def _cut(self, relay: Relay) -> None:
+        """The client left in the middle of a large answer: it is not kept, so there is no coming back."""
+        relay.abort()
+        self._end()
 
     def drop(self) -> None:
         """No answer will come: the call was cancelled. An empty stream says so in HTTP."""

@@ -40,10 +40,11 @@ class EventOutlet:
 
     @property
     def closed(self) -> bool:
-        return self.reply.closed
+        """Whether nothing can be written any more: the client is gone, or the stream has ended."""
+        return self.reply.closed or self.reply.ended
 
     def write(self, event: bytes) -> None:
-        if self.reply.closed or self._ending:
+        if self.closed or self._ending:
             return
         if not self._backlog and self.reply.writable:
             self.reply.write(event)
@@ -56,8 +57,12 @@ class EventOutlet:
         self._backlog.append(event)
         self._backlog_bytes += len(event)
 
+    @property
+    def is_behind(self) -> bool:
+        return bool(self._backlog)
+
     def keep_alive(self) -> None:
-        if not self._backlog and self.reply.writable and not self.reply.closed:
+        if not self._backlog and self.reply.writable and not self.closed:
             self.reply.write(KEEP_ALIVE)
 
     def end(self) -> None:
@@ -110,7 +115,8 @@ class StreamLog:
         )
         self._events.append(event)
         self._bytes += len(event)
-        while self._bytes > LOG_BYTES or len(self._events) > LOG_EVENTS:
+        # The newest stays, however large: it is the answer that a client which is away comes back for.
+        while len(self._events) > 1 and (self._bytes > LOG_BYTES or len(self._events) > LOG_EVENTS):
             self._bytes -= len(self._events.popleft())
             self._first += 1
         if self.live is not None and not self.live.closed:

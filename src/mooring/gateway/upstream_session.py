@@ -22,6 +22,8 @@ from mooring.transports.wire import Answer, Wire
 
 log = logging.getLogger(__name__)
 NOISE_SHOWN: Final = 200
+FAREWELL_SECONDS: Final = 2.0
+"""How long the end of a session waits for the server to take notice of cancelled calls."""
 
 
 class _Coded(msgspec.Struct):
@@ -55,6 +57,7 @@ class UpstreamSession(ABC):
         self.last_used = 0.0
         self.lost: str | None = None
         self.leased = False
+        self._farewells: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
@@ -76,11 +79,20 @@ class UpstreamSession(ABC):
         """Ask the server for these changes and no others; returns what it granted."""
 
     async def close(self) -> None:
+        await self._take_leave()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=2.0)
         await self.wire.close()
+
+    async def _take_leave(self) -> None:
+        """Calls that are being given up tell the server so, before the session ends."""
+        leaving = [call.task for call in self.calls if call.task is not None and call.task.cancelling()]
+        if leaving:
+            await asyncio.wait(leaving, timeout=FAREWELL_SECONDS)
+        if self._farewells:
+            await asyncio.wait(list(self._farewells), timeout=FAREWELL_SECONDS)
 
     async def subscribe(self, subscriber: Subscriber) -> Filter:
         """From now on this subscriber hears of what it wants, as far as the server grants it."""
@@ -98,6 +110,12 @@ class UpstreamSession(ABC):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+    def spawn_farewell(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work that the end of the session waits for."""
+        task = self.spawn(work)
+        self._farewells.add(task)
+        task.add_done_callback(self._farewells.discard)
 
     def deliver_change(self, method: str, params: Raw | bytes) -> None:
         subscriptions.deliver(self.subscribers, method, params)

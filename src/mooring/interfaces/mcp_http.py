@@ -143,6 +143,8 @@ class McpEndpoint:
             return None
 
     def _batch(self, request: Request, reply: Reply, body: bytes, extra: Headers) -> None:
+        if _names_modern(request):
+            raise InvalidRequest("this revision has no batches; send one message per POST")
         client = self._find(request.header(b"mcp-session-id"), reply, None, extra)
         if client is None:
             return

@@ -12,7 +12,7 @@ from mooring.gateway.dispatch import Dispatcher, cancel
 from mooring.gateway.exchange import Exchange
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
-from mooring.gateway.sinks import ChannelSink
+from mooring.gateway.sinks import BatchSink, ChannelSink
 from mooring.protocol import jsonrpc, meta
 from mooring.protocol.jsonrpc import Envelope, RequestId
 from mooring.protocol.lines import LineReader, Message, encode_line
@@ -73,17 +73,19 @@ class StdioConnection:
             if jsonrpc.is_batch(data):
                 if not allows_batches(self._client.version):
                     raise InvalidRequest("this revision has no batches; send one message per line")
-                for part in jsonrpc.split_batch(data):
-                    self._on_message(jsonrpc.decode(part), bytes(part))
+                messages = [(jsonrpc.decode(part), bytes(part)) for part in jsonrpc.split_batch(data)]
+                gathered = BatchSink(self._sink, sum(1 for envelope, _ in messages if envelope.is_request))
+                for envelope, part in messages:
+                    self._on_message(envelope, part, gathered)
             else:
-                self._on_message(jsonrpc.decode(data), data)
+                self._on_message(jsonrpc.decode(data), data, self._sink)
         except RpcError as error:
             self._refuse(error)
 
     def _refuse(self, error: RpcError, request_id: bytes = b"") -> None:
         self._send(jsonrpc.error(request_id, error.encode()))
 
-    def _on_message(self, envelope: Envelope, data: bytes) -> None:
+    def _on_message(self, envelope: Envelope, data: bytes, sink: ChannelSink | BatchSink) -> None:
         tracer = self._server.tracer
         if tracer.active:
             tracer.message("client", "in", self._client.alias, data)
@@ -93,10 +95,10 @@ class StdioConnection:
             if envelope.method == "notifications/cancelled":
                 cancel(self._running, envelope)
             self._dispatcher.legacy_notification(self._server, self._client, envelope, data)
-        elif envelope.method != "initialize" and envelope.params and _MODERN_META in bytes(envelope.params):
+        elif sink is self._sink and envelope.method != "initialize" and _is_modern(envelope):
             self._on_modern(envelope, data)
         else:
-            self._dispatcher.legacy_request(self._server, self._client, envelope, data, self._sink)
+            self._dispatcher.legacy_request(self._server, self._client, envelope, data, sink)
 
     def _on_modern(self, envelope: Envelope, data: bytes) -> None:
         try:
@@ -117,3 +119,7 @@ class StdioConnection:
         for exchange in list(self._running.values()):
             exchange.cancel()
         self._dispatcher.spawn(self._sessions.close(self._client))
+
+
+def _is_modern(envelope: Envelope) -> bool:
+    return bool(envelope.params) and _MODERN_META in bytes(envelope.params)
