@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mooring.errors import INVALID_REQUEST, PARSE_ERROR, RpcError
@@ -101,11 +101,10 @@ def test_every_parser_reads_from_the_forwarded_bytes_what_we_read(data: bytes) -
     assert json.loads(forwarded) == json.loads(data), "unknown members stay"
 
 
-@given(texts, st.none() | ids, st.none() | objects, st.randoms())
+@given(st.text("abc/_-. 1", max_size=12), st.none() | ids, st.none() | objects, st.randoms())
 def test_a_compact_message_goes_on_untouched(
     method: str, request_id: int | str | None, params: dict[str, Any] | None, random: Any
 ) -> None:
-    assume(method.isascii() and method.isprintable() and '"' not in method and "\\" not in method)
     parts: list[tuple[str, object]] = [("jsonrpc", "2.0"), ("method", method)]
     if request_id is not None:
         parts.append(("id", request_id))
@@ -345,14 +344,8 @@ def test_overlong_surrogate_and_cut_forms_are_not_text(text: bytes) -> None:
 
 @given(objects)
 def test_an_object_taken_apart_and_put_together_is_the_same(value: dict[str, Any]) -> None:
-    assert (
-        jsonrpc.assemble(jsonrpc.members(compact(value)))
-        in (
-            compact(value),
-            json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(),
-        )
-        or json.loads(jsonrpc.assemble(jsonrpc.members(compact(value)))) == value
-    )
+    again = json.loads(jsonrpc.assemble(jsonrpc.members(compact(value))))
+    assert list(again.items()) == list(value.items())
 
 
 def test_no_object_has_no_members_and_anything_else_is_refused() -> None:

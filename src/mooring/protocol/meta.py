@@ -82,7 +82,7 @@ def text(raw: Raw | bytes) -> str | None:
         return None
     try:
         return msgspec.json.decode(raw, type=str)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, Final, cast
 
 from mooring.errors import HeaderMismatch
@@ -27,6 +29,8 @@ NAMED_BY: Final = {
 
 _SENTINEL_HEAD: Final = "=?base64?"
 _SENTINEL_TAIL: Final = "?="
+_SENTINEL_BYTES: Final = len(_SENTINEL_HEAD + _SENTINEL_TAIL)
+_NUMBER: Final = re.compile(r"-?[0-9]{1,400}(?:\.[0-9]{1,400})?(?:[eE][+-]?[0-9]{1,3})?")
 _TOKEN: Final = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _SAFE_INTEGER: Final = 2**53 - 1
 _PRIMITIVES: Final = ("string", "integer", "boolean")
@@ -41,6 +45,7 @@ class InvalidHeaderAnnotation(ValueError):
 def encode_value(value: str) -> bytes:
     """A header value, in the sentinel form when plain ASCII cannot carry it."""
     plain = value.isascii() and value.isprintable() and value == value.strip(" \t")
+    # Even where head and tail share their question mark: others may read that as a sentinel.
     if plain and not (value.startswith(_SENTINEL_HEAD) and value.endswith(_SENTINEL_TAIL)):
         return value.encode("ascii")
     return f"{_SENTINEL_HEAD}{base64.b64encode(value.encode()).decode()}{_SENTINEL_TAIL}".encode("ascii")
@@ -52,7 +57,8 @@ def decode_value(header: bytes) -> str:
         text = header.decode("ascii")
     except UnicodeDecodeError:
         raise HeaderMismatch("a header value has characters outside ASCII") from None
-    if not (text.startswith(_SENTINEL_HEAD) and text.endswith(_SENTINEL_TAIL)):
+    is_sentinel = text.startswith(_SENTINEL_HEAD) and text.endswith(_SENTINEL_TAIL)
+    if not is_sentinel or len(text) < _SENTINEL_BYTES:
         return text
     try:
         return base64.b64decode(text[len(_SENTINEL_HEAD) : -len(_SENTINEL_TAIL)], validate=True).decode()
@@ -95,9 +101,8 @@ def annotated(schema: object) -> dict[Path, str]:
     """The `x-mcp-header` names of an input schema by path of properties, or the rule they break."""
     found: dict[Path, str] = {}
     if isinstance(schema, dict):
-        _collect(cast("dict[str, Any]", schema), (), found)
-        reachable = len(found)
-        if _count(cast("dict[str, Any]", schema)) != reachable:
+        _collect(cast("dict[str, Any]", schema), found)
+        if _count(cast("dict[str, Any]", schema)) != len(found):
             raise InvalidHeaderAnnotation("`x-mcp-header` where it cannot be reached by properties alone")
     lowered = [name.lower() for name in found.values()]
     if len(set(lowered)) != len(lowered):
@@ -105,17 +110,21 @@ def annotated(schema: object) -> dict[Path, str]:
     return found
 
 
-def _collect(schema: dict[str, Any], path: Path, found: dict[Path, str]) -> None:
-    properties = schema.get("properties")
-    if not isinstance(properties, dict):
-        return
-    for key, value in cast("dict[str, Any]", properties).items():
-        if not isinstance(value, dict):
+def _collect(root: dict[str, Any], found: dict[Path, str]) -> None:
+    """Those that can be reached by properties alone; without recursion, since schemas may nest deeply."""
+    waiting: list[tuple[Path, dict[str, Any]]] = [((), root)]
+    while waiting:
+        path, schema = waiting.pop()
+        properties = schema.get("properties")
+        if not isinstance(properties, dict):
             continue
-        child = cast("dict[str, Any]", value)
-        if "x-mcp-header" in child:
-            found[(*path, key)] = _checked_name(child)
-        _collect(child, (*path, key), found)
+        for key, value in cast("dict[str, Any]", properties).items():
+            if not isinstance(value, dict):
+                continue
+            child = cast("dict[str, Any]", value)
+            if "x-mcp-header" in child:
+                found[(*path, key)] = _checked_name(child)
+            waiting.append(((*path, key), child))
 
 
 def _checked_name(schema: dict[str, Any]) -> str:
@@ -130,7 +139,7 @@ def _checked_name(schema: dict[str, Any]) -> str:
 
 
 def _count(value: object) -> int:
-    """How many annotations stand anywhere in a schema; walked with a stack, since schemas may nest deeply."""
+    """How many annotations stand anywhere in a schema."""
     total = 0
     stack: list[tuple[object, bool]] = [(value, True)]
     while stack:
@@ -139,9 +148,10 @@ def _count(value: object) -> int:
             mapping = cast("dict[str, object]", item)
             total += is_schema and "x-mcp-header" in mapping
             for key, child in mapping.items():
-                # A property may itself be called `x-mcp-header`; its name is not an annotation.
+                # A property may itself be called `x-mcp-header` or `default`: names are not keywords.
                 names = key in ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
-                if key not in ("default", "const", "enum", "examples", "x-mcp-header"):
+                data = key in ("default", "const", "enum", "examples", "x-mcp-header")
+                if not (is_schema and data):
                     stack.append((child, not (is_schema and names)))
         elif isinstance(item, list):
             stack.extend((child, True) for child in cast("list[object]", item))
@@ -177,15 +187,12 @@ def check_params(annotations: Mapping[Path, str], arguments: object, block: byte
 
 
 def _says(header: str, value: object) -> bool:
-    """Integers are compared as numbers: 42.0 and 42 are one."""
+    """Integers are compared as numbers, exactly: 42.0 and 42 are one, 2**53 and 2**53 + 1 are two."""
     if header == _spelled(value):
         return True
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    try:
-        return float(header) == value
-    except ValueError:
-        return False
+    return _NUMBER.fullmatch(header) is not None and Decimal(header) == value
 
 
 def _value_at(arguments: object, path: Path) -> object:

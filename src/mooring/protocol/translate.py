@@ -136,38 +136,44 @@ def _older_content(members: dict[str, Raw], target: str) -> None:
     structured = members.get("structuredContent")
     if structured is not None and not bytes(structured).startswith(b"{"):
         del members["structuredContent"]
-        if b'"text"' not in bytes(members["content"]):
+        blocks = _blocks(members["content"]) or []
+        if all(_kind(block) != "text" for block in blocks):
             text = {"type": "text", "text": bytes(structured).decode()}
-            blocks = [*_blocks(members["content"]), Raw(msgspec.json.encode(text))]
-            members["content"] = Raw(msgspec.json.encode(blocks))
-    if target < V2025_06_18:
-        blocks = [_older_block(block, target) for block in _blocks(members["content"])]
-        members["content"] = Raw(msgspec.json.encode(blocks))
+            members["content"] = Raw(msgspec.json.encode([*blocks, text]))
+    blocks = _blocks(members["content"]) if target < V2025_06_18 else None
+    if blocks is not None:
+        members["content"] = Raw(msgspec.json.encode([_older_block(block, target) for block in blocks]))
 
 
 def _older_messages(messages: Raw, target: str) -> bytes:
     """The messages of a prompt hold one block each."""
-    if target >= V2025_06_18:
+    blocks = _blocks(messages)
+    if target >= V2025_06_18 or blocks is None:
         return bytes(messages)
-    kept = [jsonrpc.members(message) for message in _blocks(messages)]
+    kept = [jsonrpc.members(message) for message in blocks]
     for message in kept:
         if "content" in message:
             message["content"] = _older_block(message["content"], target)
     return msgspec.json.encode(kept)
 
 
-def _blocks(content: Raw) -> list[Raw]:
+def _blocks(content: Raw) -> list[Raw] | None:
+    """None: this is something of a server's own that only shares the name."""
     try:
         return msgspec.json.decode(content, type=list[Raw])
     except msgspec.DecodeError:
-        return []
+        return None
+
+
+def _kind(block: Raw) -> str:
+    try:
+        return msgspec.json.decode(block, type=_Typed).type
+    except msgspec.DecodeError:
+        return ""
 
 
 def _older_block(block: Raw, target: str) -> Raw:
-    try:
-        kind = msgspec.json.decode(block, type=_Typed).type
-    except msgspec.DecodeError:
-        return block
+    kind = _kind(block)
     if kind == "resource_link":
         return Raw(msgspec.json.encode(_link_as_text(msgspec.json.decode(block))))
     if kind == "audio" and target < V2025_03_26:
