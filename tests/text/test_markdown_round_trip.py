@@ -3,7 +3,7 @@
 import pytest
 
 from mooring.text import convert, schema
-from mooring.text.tree import Node, canonical
+from mooring.text.tree import Node, canonical, doc, node, paragraph, text
 
 from .generate import Generator
 from .hard_cases import CASES
@@ -40,6 +40,16 @@ def test_the_words_of_random_documents_stay_readable(profile: str, limit: float)
         found = count_words(document, convert(document, "adf", "markdown").result)
         hidden, total = hidden + found.hidden, total + found.total
     assert hidden <= limit * total, f"{hidden} of {total} words hidden"
+
+
+@pytest.mark.parametrize("code", ["+ ```", "> ```", "- ~~~", ":::", "    ```", "> :::\n1. ```"])
+@pytest.mark.parametrize("quoted", [False, True])
+def test_code_never_ends_the_container_it_stands_in(code: str, quoted: bool) -> None:
+    block = node("codeBlock", [text(code)])
+    inside = node("blockquote", [block]) if quoted else block
+    document = doc(node("expand", [inside, paragraph(text("after"))], title="t"), paragraph(text("end")))
+    markdown, back = round_trip(document)
+    assert canonical(back) == canonical(document), markdown
 
 
 def test_writing_is_deterministic() -> None:

@@ -192,19 +192,18 @@ def match_fences(source: str) -> dict[int, int]:
     stack: list[tuple[int, int]] = []
     open_lengths: dict[int, int] = {}
     code: str | None = None
+    quotes = 0
     for number, line in enumerate(source.split("\n")):
         if code is None and ":::" not in line and "```" not in line and "~~~" not in line:
             continue
+        if code is not None:
+            code = code if _inside_code(line, code, quotes) else None
+            continue
         prefix = _PREFIX.match(line)
         at = prefix.end() if prefix else 0
-        if code is not None:
-            bare = line[at:].rstrip(" \t")
-            if bare and len(bare) >= len(code) and not bare.strip(code[0]):
-                code = None
-            continue
         fence = _FENCE.match(line, at)
         if fence:
-            code = fence[1] or fence[2]
+            code, quotes = fence[1] or fence[2], line.count(">", 0, at)
             continue
         colons = _COLONS.match(line, at)
         if not colons:
@@ -221,6 +220,17 @@ def match_fences(source: str) -> dict[int, int]:
                 open_lengths[closed] -= 1
                 matched[opener] = number
     return matched
+
+
+def _inside_code(line: str, fence: str, quotes: int) -> bool:
+    """Does the code go on? It ends with a fence at least as long, or with the quote it stands in."""
+    for _ in range(quotes):
+        line = line.lstrip(" \t")
+        if not line.startswith(">"):
+            return False
+        line = line[1:]
+    bare = line.strip(" \t")
+    return len(bare) < len(fence) or bool(bare.strip(fence[0]))
 
 
 def _leaf(state: StateBlock, start_line: int, end_line: int, silent: bool) -> bool:  # noqa: ARG001
