@@ -34,12 +34,14 @@ class Seal:
         nonce = secrets.token_bytes(_NONCE_BYTES)
         payload = msgspec.msgpack.encode({"x": time.time() + ttl_seconds, "v": values})
         sealed = nonce + self._cipher.encrypt(nonce, payload, purpose.encode())
-        return base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
+        return _spelled(sealed)
 
     def unwrap(self, purpose: str, text: str) -> dict[str, Any]:
         """The values that were sealed for this purpose, if they still hold."""
         try:
-            sealed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+            sealed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+            if _spelled(sealed) != text:
+                raise SealBroken("not a value of ours")  # the same bytes, but not as we spell them
             payload = self._cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], purpose.encode())
             content: dict[str, Any] = msgspec.msgpack.decode(payload)
         except (InvalidTag, ValueError, binascii.Error) as error:
@@ -47,6 +49,10 @@ class Seal:
         if content["x"] < time.time():
             raise SealBroken("expired")
         return content["v"]
+
+
+def _spelled(sealed: bytes) -> str:
+    return base64.urlsafe_b64encode(sealed).rstrip(b"=").decode()
 
 
 def load_key(path: Path) -> bytes:
@@ -63,7 +69,7 @@ def load_key(path: Path) -> bytes:
 def _create_key(path: Path) -> bytes:
     path.parent.mkdir(parents=True, exist_ok=True)
     key = secrets.token_bytes(KEY_BYTES)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(key)

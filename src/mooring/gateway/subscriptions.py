@@ -90,7 +90,7 @@ def subject_of(params: Raw | bytes) -> str | None:
         return None
     try:
         subject = msgspec.json.decode(params, type=_Subject)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
     return subject.uri or subject.task_id
 
