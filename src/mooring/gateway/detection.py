@@ -26,7 +26,7 @@ from mooring.gateway.legacy_session import (
 from mooring.gateway.modern_session import ModernSession
 from mooring.gateway.profile import Profile
 from mooring.gateway.tracing import Tracer
-from mooring.gateway.upstream_session import UpstreamSession
+from mooring.gateway.upstream_session import UpstreamSession, error_code
 from mooring.protocol import meta, routing_headers
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.versions import LATEST_LEGACY, LATEST_MODERN, LEGACY_VERSIONS, MODERN_VERSIONS, Era
@@ -119,16 +119,15 @@ class Detector:
         )
         wire = await self._dialer.dial(transport, attempt)
         try:
-            stamped = wire.correlates and era is None
             for tried in _order(transport, opening.prefers, era):
                 if tried is Era.MODERN:
                     session = await self._try_modern(attempt, wire)
+                elif wire.correlates and era is None and opening.prefers is Era.LEGACY:
+                    session = await self._try_legacy(attempt, wire, opening, stamped=True)
+                    if session is None and not attempt.is_modern:  # it may have stumbled over the stamp
+                        session = await self._try_legacy(attempt, wire, opening, stamped=False)
                 else:
-                    session = await self._try_legacy(attempt, wire, opening, stamped=stamped)
-                if session is not None:
-                    return session
-            if stamped:  # perhaps it is an old server that stumbled over the stamp
-                session = await self._try_legacy(attempt, wire, opening, stamped=False)
+                    session = await self._try_legacy(attempt, wire, opening, stamped=False)
                 if session is not None:
                     return session
             raise attempt.failure or UpstreamUnavailable("the server does not speak the era it is pinned to")
@@ -155,9 +154,13 @@ class Detector:
             )
         except HandshakeRefused as error:
             status = error.answer.status
+            attempt.is_modern = error_code(error.answer) in _MODERN_ERRORS
             fall_back = HttpRefused(status, started=False) if status in _FALL_BACK_STATUSES else error
             attempt.failure = fall_back
-        except (HttpRefused, OtherEra) as error:
+        except HttpRefused as error:
+            attempt.failure = error
+        except OtherEra as error:
+            attempt.is_modern = True
             attempt.failure = error
         else:
             return attempt.legacy
@@ -200,6 +203,7 @@ class _Attempt:
         self.target: ModernSession | LegacySession = modern
         self.probe: asyncio.Task[Answer] | None = None
         self.failure: UpstreamUnavailable | HttpRefused | None = None
+        self.is_modern = False
 
     def settle_modern(self, wire: Wire, profile: Profile) -> ModernSession:
         self.target = self.modern
