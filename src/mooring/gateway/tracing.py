@@ -18,15 +18,23 @@ HISTORY: Final = 200
 """Messages kept per watched server, so that a late `mooring trace` has something to show."""
 SHOWN_BYTES: Final = 64 * 1024
 
-_SECRET_KEYS = re.compile(
-    rb'("(?:[^"\\]|\\.)*(?:authorization|password|passwd|secret|token|api[_-]?key|credential|cookie|private[_-]?key)'
-    rb'(?:[^"\\]|\\.)*"\s*:\s*)("(?:[^"\\]|\\.)*"|\d+)',
-    re.IGNORECASE,
+# Quantifiers are bounded or possessive: a peer chooses this text, and must not choose how long we look at it.
+_SECRET_NAME = (
+    rb"(?:authorization|password|passwd|secret|token|api[_-]?key|credential|cookie|private[_-]?key)"
+)
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'  # one that was cut off ends with the text
+_SECRET_WORD = re.compile(_SECRET_NAME, re.IGNORECASE)
+_SECRET_MEMBER = re.compile(
+    rb'(?<!\\)("[^"\\]{0,100}?' + _SECRET_NAME + rb'[^"\\]{0,100}"\s*:\s*)'
+    rb"(" + _STRING + rb"|-?[0-9][0-9.eE+-]*|\[\s*(?:" + _STRING + rb"[\s,]*)++(?:\]|\Z))",
+    re.IGNORECASE | re.DOTALL,
 )
 _NOT_SECRET = re.compile(
     rb'^"(?:progressToken|nextPageToken|maxTokens|max_tokens|inputTokens|outputTokens)"', re.IGNORECASE
 )
-_BEARER = re.compile(rb"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{8,}")
+_ANY_STRING = re.compile(_STRING, re.DOTALL)
+_BEARER = re.compile(rb"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE)
+_NESTED_TEXTS = 3
 
 Record = dict[str, Any]
 Watcher = Callable[[Record], None]
@@ -119,15 +127,37 @@ def _kind(envelope: jsonrpc.Envelope) -> str:
     return "error" if envelope.error else "response"
 
 
-def redact(data: bytes) -> bytes:
+def redact(data: bytes, depth: int = _NESTED_TEXTS) -> bytes:
     """The same bytes with the values of secret-looking members, and credentials in texts, blotted out."""
+    data = _BEARER.sub(rb"\1 [redacted]", data)
+    if not _SECRET_WORD.search(data):
+        return data
+    data = _SECRET_MEMBER.sub(_blot, data)
+    if not depth or b'\\"' not in data:
+        return data
+    return _ANY_STRING.sub(lambda match: _redact_text(match[0], depth - 1), data)
 
-    def blot(match: re.Match[bytes]) -> bytes:
-        if _NOT_SECRET.match(match[1]):
-            return match[0]
-        return match[1] + b'"[redacted]"'
 
-    return _BEARER.sub(rb"\1 [redacted]", _SECRET_KEYS.sub(blot, data))
+def _blot(match: re.Match[bytes]) -> bytes:
+    return match[0] if _NOT_SECRET.match(match[1]) else match[1] + b'"[redacted]"'
+
+
+def _redact_text(text: bytes, depth: int) -> bytes:
+    """Tools like to give their structured result a second time, as JSON in a text."""
+    if b'\\"' not in text or not _SECRET_WORD.search(text):
+        return text
+    inner = _text(text) or _text(text.rstrip(b"\\") + b'"')
+    if inner is None:
+        return b'"[redacted]"'
+    shown = redact(inner, depth)
+    return text if shown == inner else msgspec.json.encode(shown.decode())
+
+
+def _text(string: bytes) -> bytes | None:
+    try:
+        return msgspec.json.decode(string, type=str).encode()
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def encode_record(record: Record, *, with_bytes: bool) -> bytes:
