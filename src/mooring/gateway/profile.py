@@ -27,7 +27,7 @@ class Profile:
     def capability(self, name: str) -> dict[str, Raw] | None:
         """The flags of one capability, or nothing if the server lacks it."""
         raw = jsonrpc.members(self.capabilities).get(name)
-        return None if raw is None else jsonrpc.members(raw)
+        return None if raw is None or bytes(raw) == b"null" else jsonrpc.members(raw)
 
     def flag(self, capability: str, name: str) -> bool:
         flags = self.capability(capability)

@@ -3,6 +3,7 @@ allowed."""
 
 from __future__ import annotations
 
+import string
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -14,6 +15,7 @@ _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 _METHODS: Final = b"GET, POST, DELETE, OPTIONS"
 _EXPOSED: Final = b"Mcp-Session-Id, WWW-Authenticate"
 _PREFLIGHT_SECONDS: Final = b"600"
+_NAME_LIST_BYTES: Final = (string.ascii_letters + string.digits + "-_, ").encode()
 
 
 class WebGuard:
@@ -48,7 +50,10 @@ class WebGuard:
     def _allows(self, origin: bytes) -> bool:
         if self._any_origin or origin in self._origins:
             return True
-        return urlsplit(origin.decode("latin-1")).netloc.lower().encode() in self._hosts
+        try:
+            return urlsplit(origin.decode("latin-1")).netloc.lower().encode() in self._hosts
+        except ValueError:  # not an address at all, such as a bracket that is never closed
+            return False
 
     def headers_for(self, request: Request) -> Headers:
         """What lets a page that may call us also read our answers."""
@@ -78,18 +83,25 @@ class WebGuard:
 
 
 def _known_hosts(host: str, port: int, public_url: str | None) -> frozenset[bytes]:
-    names = {f"{host}:{port}", host if port in (80, 443) else f"{host}:{port}"}
-    if is_loopback(host):
-        names |= {f"{name}:{port}" for name in _LOOPBACK_NAMES}
+    own = (_bracketed(host), *(_LOOPBACK_NAMES if is_loopback(host) else ()))
+    names = {f"{name}:{port}" for name in own}
+    if port in (80, 443):
+        names.update(own)
     if public_url is not None:
         public = urlsplit(public_url)
-        names.add(public.netloc)
+        name = _bracketed(public.hostname or "")
         default = 443 if public.scheme == "https" else 80
-        if public.port is None and public.hostname:
-            names.add(f"{public.hostname}:{default}")
+        names.add(f"{name}:{public.port or default}")
+        if public.port in (None, default):
+            names.add(name)
     return frozenset(name.lower().encode() for name in names)
+
+
+def _bracketed(host: str) -> str:
+    """A host as it stands before a port."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def _clean(value: bytes) -> bytes:
     """Only what can be a list of header names is repeated."""
-    return bytes(byte for byte in value[:1000] if chr(byte).isalnum() or byte in b"-_, ")
+    return bytes(byte for byte in value[:1000] if byte in _NAME_LIST_BYTES)
