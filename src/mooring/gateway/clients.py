@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
 from typing import Final
 
 import msgspec
 from msgspec import Raw
 
-from mooring.errors import UpstreamFailed
+from mooring.errors import RpcError
 from mooring.gateway.exchange import ANONYMOUS, Exchange
 from mooring.gateway.interactions import Interactions
 from mooring.gateway.streams import EventOutlet, StreamLog
@@ -42,7 +43,7 @@ def can(capabilities: bytes, method: str, params: bytes | Raw) -> bool:
     declared = jsonrpc.members(capabilities).get(name)
     if declared is None:
         return False
-    if name == "elicitation" and b'"url"' in bytes(params) and _mode(params) == "url":
+    if name == "elicitation" and jsonrpc.may_contain(params, b'"url"') and _mode(params) == "url":
         return "url" in jsonrpc.members(declared)
     return True
 
@@ -160,6 +161,8 @@ class LegacyClient:
         request = jsonrpc.request(b"%d" % number, method, params)
         on_input = exchange.on_input if exchange is not None else None
         try:
+            if exchange is not None:
+                exchange.wait_for_client()
             if on_input is not None:
                 on_input(True)
             self._tell(exchange, request)
@@ -170,6 +173,8 @@ class LegacyClient:
             raise
         finally:
             del self._asks[number]
+            if exchange is not None:
+                exchange.progressed(monotonic())
             if on_input is not None:
                 on_input(False)
 
@@ -275,7 +280,7 @@ class LegacyClient:
             exchange.cancel()
         for future in list((self._asks or {}).values()):
             if not future.done():
-                future.set_exception(UpstreamFailed("the client has gone"))
+                future.set_exception(RpcError("the client has gone"))
         for log in list((self._streams or {}).values()):
             log.finish(0.0)
         self._streams = None

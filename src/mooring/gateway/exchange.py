@@ -117,6 +117,10 @@ class Exchange(msgspec.Struct, eq=False):
         """Progress means that work is going on: the deadline moves, up to the final one."""
         self.deadline = min(now + self.patience, self.final_deadline)
 
+    def wait_for_client(self) -> None:
+        """The server waits for its client, perhaps for a person: that is not the server's time."""
+        self.deadline = self.final_deadline
+
     def fail(self, error: RpcError) -> None:
         """Give the request up, and say why."""
         self.failure = error

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from mooring.errors import InvalidParams
+from mooring.errors import InvalidParams, RpcError
 from mooring.gateway.exchange import Exchange
 from mooring.gateway.modern_session import InputRequired
 from mooring.gateway.sealing import Seal, SealBroken
@@ -26,6 +26,7 @@ from mooring.transports.wire import Answer
 SUSPENDED: Final = "mooring:suspended-call"
 RELAYED: Final = "mooring:request-state"
 KEPT_MESSAGES: Final = 64
+MAX_QUESTIONS: Final = 64
 TOGETHER_SECONDS: Final = 0.01
 """Questions that a server asks at the same time reach the client together."""
 SPENT_KEPT: Final = 100_000
@@ -36,7 +37,7 @@ _NOT_PART_OF_THE_CALL: Final = ("inputResponses", "requestState", "_meta")
 class SuspendedCall:
     """One call that waits, with what its server has asked so far."""
 
-    __slots__ = ("expires", "id", "kept", "names", "nonce", "questions")
+    __slots__ = ("expires", "id", "kept", "names", "nonce", "outcome", "questions", "since")
 
     def __init__(self) -> None:
         self.id = secrets.token_hex(16)
@@ -44,6 +45,8 @@ class SuspendedCall:
         self.expires = 0.0
         self.questions: dict[str, tuple[str, bytes | Raw, asyncio.Future[Answer]]] = {}
         self.names: set[str] = set()
+        self.outcome: Answer | None = None
+        self.since = 0.0
         self.kept: list[bytes] = []
 
     def keep(self, message: bytes) -> None:
@@ -69,6 +72,8 @@ class Interactions:
         parked = exchange.parked
         if not isinstance(parked, SuspendedCall):
             parked = exchange.parked = SuspendedCall()
+        if len(parked.questions) >= MAX_QUESTIONS:
+            raise RpcError(f"a call may have at most {MAX_QUESTIONS} open questions")
         future: asyncio.Future[Answer] = loop.create_future()
         name = _name_question(method, params, parked.names)
         given = self._volunteered(exchange, name)
@@ -104,6 +109,7 @@ class Interactions:
         if exchange.on_input is not None:
             return  # it has become a task meanwhile, whose client asks for the questions
         parked.nonce = secrets.token_hex(8)
+        parked.since = monotonic()
         parked.expires = monotonic() + self._ttl
         self._suspended[parked.id] = exchange
         values = {
@@ -134,8 +140,11 @@ class Interactions:
             exchange.client.running.pop(exchange.key, None)
         sink.answer(jsonrpc.result(exchange.envelope.id, result))
 
-    def resume(self, retry: Exchange) -> Exchange | None:
-        """The call that this request is a retry of; it takes over the request's sink. None: it is gone."""
+    def resume(self, retry: Exchange) -> Exchange | Answer | None:
+        """The call that this request is a retry of; it takes over the request's sink.
+
+        If the call has ended meanwhile, its outcome. None: it is gone.
+        """
         values = self._open(SUSPENDED, retry)
         exchange = self._suspended.get(values["call"])
         if exchange is None or not isinstance(exchange.parked, SuspendedCall):
@@ -145,10 +154,14 @@ class Interactions:
             return None
         del self._suspended[parked.id]
         parked.nonce = ""
+        if parked.outcome is not None:
+            return parked.outcome
+        exchange.final_deadline += monotonic() - parked.since
         exchange.envelope = retry.envelope
         exchange.sink = retry.sink
         exchange.client = retry.client
         exchange.params, exchange.meta = retry.params, retry.meta
+        exchange.progressed(monotonic())
         for message in parked.kept:
             exchange.emit(message)
         parked.kept.clear()
@@ -167,17 +180,30 @@ class Interactions:
             future.set_result(Answer(version=retry.client.version, result=_without_result_type(raw)))
             del parked.questions[name]
 
+    def keep_outcome(self, exchange: Exchange, answer: Answer) -> None:
+        """The call ended while its client was away; the outcome waits for it."""
+        if isinstance(exchange.parked, SuspendedCall) and exchange.parked.id in self._suspended:
+            exchange.parked.outcome = answer
+
     def forget(self, exchange: Exchange) -> None:
         """The call is over, one way or another."""
-        if isinstance(exchange.parked, SuspendedCall):
-            self._suspended.pop(exchange.parked.id, None)
+        parked = exchange.parked
+        if not isinstance(parked, SuspendedCall):
+            return
+        if parked.outcome is None:
+            self._suspended.pop(parked.id, None)
+        for _, _, future in parked.questions.values():
+            if not future.done():
+                future.set_exception(RpcError("the call is over"))
+                future.exception()  # whoever waits hears of it; if nobody does, that is no news
 
     def expire(self, now: float) -> None:
         for exchange in list(self._suspended.values()):
             parked = exchange.parked
             if isinstance(parked, SuspendedCall) and parked.expires < now:
-                self.forget(exchange)
-                exchange.cancel()
+                self._suspended.pop(parked.id, None)
+                if parked.outcome is None:
+                    exchange.cancel()
 
     # Modern server, modern client: the server's own state, sealed on its way through
 

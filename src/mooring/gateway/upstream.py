@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from mooring.errors import RpcError, UpstreamFailed, UpstreamUnavailable
+from mooring.errors import RpcError, UpstreamFailed, UpstreamTimedOut, UpstreamUnavailable
 from mooring.gateway.detection import Detector, Opening, Verdict
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.health import BreakerPolicy, Health
@@ -86,6 +86,10 @@ class Upstream:
                         session = await self.session_for(client)
                     session.last_used = exchange.started
                     answer = await session.call(exchange)
+            except asyncio.CancelledError:
+                if isinstance(exchange.failure, UpstreamTimedOut):
+                    self.health.failed(monotonic(), str(exchange.failure))
+                raise
             except SessionLost as error:
                 self._forget_lost(error)
                 self.health.failed(monotonic(), str(error))

@@ -1,0 +1,125 @@
+"""Whether a server can be used: idle, up or down with the reason, and a breaker that lets a probe through."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.gateway import SUPPORT, Gateway, Journal, running_gateway, stdio_server
+from tests.support.peers import ModernHttpPeer, RpcRefused, SsePeer, StreamablePeer
+from tests.support.waiting import eventually
+
+BAD = [sys.executable, "-S", str(SUPPORT / "bad_server.py"), "--transport", "stdio"]
+OPEN_SECONDS = 1.0
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Gateway]:
+    server = {
+        "id": "frail",
+        "workload": {"run": BAD},
+        "share": "global",
+        "timeouts": {"call_seconds": 0.5, "total_seconds": 1},
+        "breaker": {"failures": 3, "open_seconds": OPEN_SECONDS},
+    }
+    steady = {"id": "steady", "workload": {"run": BAD}}
+    with running_gateway(tmp_path, [server, steady]) as gateway:
+        yield gateway
+
+
+def health(gateway: Gateway) -> dict[str, Any]:
+    return gateway.get("/healthz")["servers"]["frail"]
+
+
+def test_a_server_is_idle_until_used_up_after_a_success_and_down_with_its_reason(gateway: Gateway) -> None:
+    assert gateway.get("/healthz")["status"] == "ok"
+    assert health(gateway) == {"state": "idle", "reasons": []}
+    with ModernHttpPeer(gateway, "frail") as peer:
+        peer.tool("good")
+        assert health(gateway) == {"state": "up", "reasons": []}
+        with pytest.raises(RpcRefused):
+            peer.tool("die")
+        assert health(gateway)["state"] == "down"
+        assert "exit code 7" in health(gateway)["reasons"][0]
+        assert gateway.get("/healthz")["status"] == "degraded"
+        assert gateway.get("/healthz")["servers"]["steady"]["state"] == "idle"
+        peer.tool("good")
+        assert health(gateway)["state"] == "up"
+
+
+def break_it(peer: ModernHttpPeer, fault: str) -> None:
+    for _ in range(3):
+        with pytest.raises(RpcRefused):
+            peer.tool(fault)
+    with pytest.raises(RpcRefused, match="is down"):
+        peer.tool("good")
+
+
+@pytest.mark.parametrize("fault", ["die", "silent"])
+def test_failures_in_a_row_open_the_breaker_and_a_probe_closes_it(gateway: Gateway, fault: str) -> None:
+    with ModernHttpPeer(gateway, "frail") as peer:
+        peer.tool("good")
+        break_it(peer, fault)
+        started = time.monotonic()
+        with pytest.raises(RpcRefused, match="try again in"):
+            peer.tool("good")
+        assert time.monotonic() - started < 0.5  # at once, not after a deadline
+        assert len(health(gateway)["reasons"]) == 2
+        eventually(lambda: succeeds(peer), "the probe to be let through", limit=OPEN_SECONDS + 3)
+        peer.tool("good")
+        assert health(gateway) == {"state": "up", "reasons": []}
+
+
+def succeeds(peer: ModernHttpPeer) -> bool:
+    try:
+        peer.tool("good")
+    except RpcRefused:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("outcome", ["cancelled", "timed out"])
+def test_a_probe_that_never_ends_does_not_lock_the_server_out_for_ever(
+    gateway: Gateway, outcome: str
+) -> None:
+    with ModernHttpPeer(gateway, "frail") as peer:
+        break_it(peer, "die")
+        time.sleep(OPEN_SECONDS + 0.1)  # the time that the breaker stays open
+        probe = peer.start_tool("silent")
+        eventually(lambda: gateway.in_flight("frail") == 1, "the probe to be under way")
+        if outcome == "cancelled":
+            peer.cancel(probe)
+        eventually(lambda: gateway.in_flight("frail") == 0, "the probe to be over")
+        eventually(lambda: succeeds(peer), "the next probe", limit=OPEN_SECONDS + 3)
+
+
+def test_an_error_of_a_tool_is_no_failure_of_its_server(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    server = stdio_server("s", journal.path, breaker={"failures": 2, "open_seconds": 60})
+    with running_gateway(tmp_path, [server]) as gateway, ModernHttpPeer(gateway, "s") as peer:
+        for _ in range(3):
+            assert peer.tool("fail")["isError"] is True
+            with pytest.raises(RpcRefused, match="no tool"):
+                peer.tool("nonsense")
+        assert gateway.status("s")["state"] == "up"
+
+
+@pytest.mark.parametrize("kind", [StreamablePeer, SsePeer, ModernHttpPeer])
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_person_may_take_longer_than_a_server(tmp_path: Path, kind: Any, era: str) -> None:
+    def answer_slowly(_: Any) -> dict[str, Any]:
+        time.sleep(1.5)
+        return {"action": "accept", "content": {"colour": "slow"}}
+
+    journal = Journal(tmp_path / "journal")
+    server = stdio_server("s", journal.path, era, timeouts={"call_seconds": 0.6, "total_seconds": 10})
+    with (
+        running_gateway(tmp_path, [server]) as gateway,
+        kind(gateway, "s", handlers={"elicitation/create": answer_slowly}) as peer,
+    ):
+        heard = peer.tool("ask", {"kind": "elicitation"})["structuredContent"]["heard"]
+        assert heard["content"] == {"colour": "slow"}
