@@ -188,7 +188,7 @@ def run_tool(call: Call) -> Any:
         case "echo":
             return {**text(str(given.get("text"))), "structuredContent": given}
         case "count":
-            return count(call, int(given.get("steps", 3)))
+            return count(call, int(given.get("steps", 3)), "x" * int(given.get("padding", 0)))
         case "wait":
             return wait(call, float(given.get("seconds", 20)))
         case "nap":
@@ -224,13 +224,18 @@ def run_tool(call: Call) -> Any:
     return text("done")
 
 
-def count(call: Call, steps: int) -> Json:
+def count(call: Call, steps: int, padding: str) -> Json:
     token = (call.params.get("_meta") or {}).get("progressToken")
     for step in range(1, steps + 1):
         if call.stopped.is_set():
             raise InterruptedError
         if token is not None:
-            told = {"progressToken": token, "progress": step, "total": steps, "message": f"step {step}"}
+            told = {
+                "progressToken": token,
+                "progress": step,
+                "total": steps,
+                "message": f"step {step}{padding}",
+            }
             call.send({"method": "notifications/progress", "params": told})
     return text(f"counted to {steps}")
 

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable
 from functools import partial
 from time import monotonic
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
@@ -20,13 +20,14 @@ from mooring.errors import (
     MethodNotFound,
     MissingCapability,
     RpcError,
+    UpstreamFailed,
     UpstreamTimedOut,
     http_status_of,
 )
 from mooring.gateway import profile as profiles
 from mooring.gateway import tasks
 from mooring.gateway.clients import LEVELS, LegacyClient
-from mooring.gateway.exchange import Client, Exchange, Handler, Middleware, compose
+from mooring.gateway.exchange import Client, Exchange, Handler, Middleware, Sink, compose
 from mooring.gateway.interactions import EXPIRED_TEXT, Interactions
 from mooring.gateway.legacy_session import LegacySession
 from mooring.gateway.listening import ListenStream
@@ -35,6 +36,7 @@ from mooring.gateway.subscriptions import Filter
 from mooring.gateway.tasks import TaskTable
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream import Upstream
+from mooring.gateway.upstream_session import error_code
 from mooring.protocol import jsonrpc, meta, routing_headers, translate
 from mooring.protocol.versions import V2025_11_25, Era
 from mooring.transports.wire import Answer
@@ -54,6 +56,7 @@ GONE_IN_MODERN: Final = frozenset(
 )
 """Requests that 2026-07-28 no longer has."""
 MODERN_TASK_METHODS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
+MAX_SUBSCRIPTIONS: Final = 1_000
 REATTACH_SECONDS: Final = (0.5, 30.0)
 """First and longest wait before a lost subscription is tried again."""
 NOT_IN_LEGACY: Final = frozenset({"server/discover", "subscriptions/listen"})
@@ -110,7 +113,7 @@ class Server:
         try:
             if exchange.withdrawn:
                 raise asyncio.CancelledError
-            answer = await self._handle(exchange)
+            self._finish(exchange, await self._handle(exchange))
         except asyncio.CancelledError:
             self._cancelled(exchange)
         except RpcError as error:
@@ -118,8 +121,6 @@ class Server:
         except Exception:
             log.exception("%s: `%s` failed", self.id, exchange.method)
             self._fail(exchange, RpcError("internal error", code=INTERNAL_ERROR))
-        else:
-            self._finish(exchange, answer)
         finally:
             del self.exchanges[exchange]
             running = exchange.client.running
@@ -135,9 +136,10 @@ class Server:
             exchange.sink.drop()
 
     def _fail(self, exchange: Exchange, error: RpcError) -> None:
-        if exchange.sink is None:
-            return
         raw = error.encode()
+        if exchange.sink is None:
+            self.interactions.keep_outcome(exchange, Answer(version=exchange.client.version, error=raw))
+            return
         if exchange.client.era is Era.LEGACY:
             raw = translate.error(exchange.method, raw, exchange.client.version, exchange.client.version)
         status = http_status_of(error.code) if exchange.client.era is Era.MODERN else 200
@@ -145,7 +147,10 @@ class Server:
 
     def _finish(self, exchange: Exchange, answer: Answer | None) -> None:
         sink = exchange.sink
-        if sink is None or answer is None:
+        if answer is None:
+            return
+        if sink is None:
+            self.interactions.keep_outcome(exchange, answer)
             return
         if answer.relay is not None:
             sink.relay(answer.relay)
@@ -156,12 +161,27 @@ class Server:
             self._learn_annotations(client, answer.result)
         if not translate.needed(answer.version, client.version):
             if answer.whole:
-                sink.answer(answer.whole, answer.status if client.era is Era.MODERN else 200)
+                # The status goes with the error, whether or not the server knows that.
+                known = (
+                    answer.status
+                    if answer.status != 200 or not answer.error
+                    else _status(client, answer.error)
+                )
+                sink.answer(answer.whole, known if client.era is Era.MODERN else 200)
             elif answer.error:
                 sink.answer(jsonrpc.error(request_id, answer.error), _status(client, answer.error))
             else:
                 sink.answer(jsonrpc.result(request_id, answer.result))
-        elif answer.error:
+        else:
+            try:
+                self._answer_translated(exchange, answer, sink)
+            except (RpcError, msgspec.DecodeError) as error:
+                raise UpstreamFailed(f"the server's answer is not legal: {error}") from error
+
+    def _answer_translated(self, exchange: Exchange, answer: Answer, sink: Sink) -> None:
+        client = exchange.client
+        request_id = exchange.envelope.id
+        if answer.error:
             raw = translate.error(exchange.method, answer.error, answer.version, client.version)
             sink.answer(jsonrpc.error(request_id, raw), _status(client, raw))
         else:
@@ -172,6 +192,8 @@ class Server:
         """Deadline and keep-alive of something in flight; called a few times a second."""
         if exchange.sink is None:
             return  # it waits for its client, which has a limit of its own
+        if exchange.failure is not None:
+            return  # it is being given up already
         if now > exchange.deadline:
             waited = now - exchange.started
             exchange.fail(UpstreamTimedOut(f"`{self.id}` did not answer within {waited:.0f} s"))
@@ -194,7 +216,7 @@ class Server:
         special = self._legacy_routes.get(exchange.method)
         if special is not None:
             return special(exchange)
-        if exchange.method == "tools/call" and b'"task"' in exchange.body:
+        if exchange.method == "tools/call" and jsonrpc.may_contain(exchange.body, b'"task"'):
             return self._call_or_task(exchange)
         return self.upstream.call(exchange)
 
@@ -225,7 +247,11 @@ class Server:
         shown."""
         if b'"x-mcp-header"' not in bytes(tools) or self.upstream.checks_headers(client):
             return
-        for tool in msgspec.json.decode(tools, type=_Tools).tools:
+        try:
+            listed = msgspec.json.decode(tools, type=_Tools).tools
+        except msgspec.DecodeError:
+            return
+        for tool in listed:
             try:
                 self._annotations[tool.name] = routing_headers.annotated(tool.input_schema)
             except routing_headers.InvalidHeaderAnnotation:
@@ -279,15 +305,14 @@ class Server:
             and exchange.method == "tools/call"
             and exchange.on_input is None
             and exchange.client.era is Era.MODERN
-            and self.upstream.profile is not None
-            and self.upstream.profile.era is Era.LEGACY
+            and self.upstream.speaks_legacy_to(exchange.client)
+            and self.tasks.has_room
             and tasks.declares_extension(exchange.client.capabilities)
         )
 
     async def _call_with_input(self, exchange: Exchange) -> Answer | None:
         """A request that its server may answer with questions first."""
-        raw = bytes(exchange.envelope.params)
-        if b'"requestState"' in raw and exchange.read_params().request_state:
+        if exchange.read_params().request_state:
             if self.interactions.is_suspended_state(exchange):
                 return self._resume(exchange)
             self._restore_state(exchange)
@@ -303,6 +328,8 @@ class Server:
         resumed = self.interactions.resume(exchange)
         if resumed is None:
             return _expired(exchange)
+        if isinstance(resumed, Answer):
+            return resumed
         exchange.sink = None
         resumed.key = jsonrpc.id_key(resumed.envelope.id)
         exchange.client.running[resumed.key] = resumed
@@ -378,6 +405,8 @@ class Server:
             wish = msgspec.json.decode(raw, type=Filter)
         except msgspec.DecodeError as error:
             raise InvalidParams(f"`notifications` cannot be read: {error}") from None
+        if len(wish.resource_subscriptions) + len(wish.task_ids) > MAX_SUBSCRIPTIONS:
+            raise InvalidParams(f"a stream has at most {MAX_SUBSCRIPTIONS} subscriptions")
         session = await self.upstream.session_for(exchange.client)
         stream = ListenStream(exchange, wish)
         exchange.deadline = exchange.final_deadline = float("inf")
@@ -419,9 +448,12 @@ class Server:
         uris = [known for known in client.wants.resource_subscriptions if known != uri]
         if exchange.method == "resources/subscribe":
             uris.append(uri)
+        if len(uris) > MAX_SUBSCRIPTIONS:
+            raise InvalidParams(f"a session has at most {MAX_SUBSCRIPTIONS} subscriptions")
         client.wants = msgspec.structs.replace(client.wants, resource_subscriptions=tuple(uris))
         granted = await session.subscribe(client)
         if exchange.method == "resources/subscribe" and uri not in granted.resource_subscriptions:
+            client.wants = msgspec.structs.replace(client.wants, resource_subscriptions=tuple(uris[:-1]))
             raise InvalidParams(f"the server refused the subscription to `{uri}`")
         return Answer(version=client.version, result=b"{}")
 
@@ -461,9 +493,13 @@ class Server:
     async def detach(self, client: LegacyClient) -> None:
         """The client is gone."""
         session = self.upstream.session_if_open(client)
-        if session is not None and session.owner is not client and client in session.subscribers:
-            await session.unsubscribe(client)
-        self.upstream.release(client)
+        try:
+            if session is not None and session.owner is not client and client in session.subscribers:
+                await session.unsubscribe(client)
+        except UpstreamFailed as error:
+            log.info("%s: %s", self.id, error)
+        finally:
+            self.upstream.release(client)
 
 
 def _is_ours(exchange: Exchange) -> bool:
@@ -493,7 +529,7 @@ class _UrlElicitationRequired(msgspec.Struct):
 def _status(client: Client, error: Raw | bytes) -> int:
     if client.era is Era.LEGACY:
         return 200
-    return http_status_of(cast("dict[str, Any]", msgspec.json.decode(error)).get("code", 0))
+    return http_status_of(error_code(Answer(version=client.version, error=error)))
 
 
 def _expired(exchange: Exchange) -> Answer:
