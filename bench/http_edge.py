@@ -63,15 +63,12 @@ class Proxy:
         self._endpoint = Buffered(self.handle, 1 << 20)
         self._pool = ClientPool(Origin("http", "127.0.0.1", port), ClientLimits())
         self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def accept(self, request: Request) -> Endpoint:
         return self._endpoint
 
     def handle(self, request: Request, reply: Reply) -> None:
-        task = self._loop.create_task(self._forward(request, reply))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        reply.on_closed = self._loop.create_task(self._forward(request, reply)).cancel
 
     async def _forward(self, request: Request, reply: Reply) -> None:
         headers = b"".join([b"%b: %b\r\n" % header for header in request.headers if header[0] in FORWARDED])
@@ -202,7 +199,7 @@ def run(options: argparse.Namespace) -> None:
             wait_for(port)
             targets[name] = (processes[-1].pid, port)
         os.sched_setaffinity(0, {last})
-        report(measure(targets, options), options.rounds)
+        report(measure(targets, options), options)
     finally:
         for process in processes:
             process.terminate()
@@ -224,13 +221,17 @@ def measure(
     return figures
 
 
-def report(figures: dict[str, list[tuple[float, float]]], rounds: int) -> None:
-    print(f"{'target':14} {'CPU us/request':>16} {'[min-max]':>16} {'requests/s':>12}   ({rounds} rounds)")
+def report(figures: dict[str, list[tuple[float, float]]], options: argparse.Namespace) -> None:
+    """Medians; the ratio is the median of the ratios within each round."""
+    reference = options.relative_to or next(iter(figures))
+    ratio_title = f"x {reference}"
+    print(f"{'target':14} {'CPU us/request':>16} {'[min-max]':>16} {ratio_title:>12} {'requests/s':>12}")
     for name, rows in figures.items():
         cpu = [row[0] for row in rows]
         spread = f"[{min(cpu):.1f}-{max(cpu):.1f}]"
+        ratio = statistics.median(own / other[0] for own, other in zip(cpu, figures[reference], strict=True))
         rate = statistics.median(row[1] for row in rows)
-        print(f"{name:14} {statistics.median(cpu):16.1f} {spread:>16} {rate:12.0f}")
+        print(f"{name:14} {statistics.median(cpu):16.1f} {spread:>16} {ratio:12.2f} {rate:12.0f}")
 
 
 if __name__ == "__main__":
@@ -244,6 +245,9 @@ if __name__ == "__main__":
     parser.add_argument("--connections", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument(
+        "--relative-to", default="", metavar="NAME", help="the target that the ratios refer to"
+    )
     parser.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND")
     parser.add_argument("--peer-port", action="append", default=[], metavar="NAME=PORT")
     arguments = parser.parse_args()

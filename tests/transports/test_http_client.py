@@ -178,19 +178,50 @@ async def test_a_cancelled_request_closes_its_connection() -> None:
         assert pool.open_count == 0
 
 
+async def cancelled_with_its_answer(pool: ClientPool, target: bytes) -> None:
+    """Cancel a request after its answer has come and before it is woken up for it."""
+    loop = asyncio.get_running_loop()
+    asking = asyncio.ensure_future(pool.request(b"GET", target, b"", b""))
+    await until(lambda: any(connection._waiter is not None for connection in pool._connections))
+    waiter = next(connection._waiter for connection in pool._connections if connection._waiter is not None)
+
+    def look() -> None:
+        if waiter.done():
+            asking.cancel()
+        else:
+            loop.call_soon(look)
+
+    look()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
 async def test_a_request_cancelled_as_its_answer_arrives_leaks_nothing() -> None:
-    async with serving(Routes()) as (_, port), pool_of(port) as pool:
-        for _ in range(20):
-            asking = asyncio.ensure_future(pool.request(b"GET", b"/", b"", b""))
-            connection = None
-            while connection is None:
-                await asyncio.sleep(0)
-                connection = next((c for c in pool._connections if c._waiter is not None), None)
-            connection._waiter.add_done_callback(lambda _, task=asking: task.cancel())  # type: ignore[union-attr]
-            with contextlib.suppress(asyncio.CancelledError):
-                await asking
-        assert pool.open_count == pool.idle_count <= 1
+    replies: list[Reply] = []
+    routes = Routes({b"/s": lambda _, reply: replies.append(reply)})
+    async with serving(routes) as (_, port), pool_of(port) as pool:
+        for index in range(5):
+            asking = asyncio.ensure_future(cancelled_with_its_answer(pool, b"/s"))
+            await until(lambda index=index: len(replies) == index + 1)
+            await asyncio.sleep(0.02)
+            replies[index].send(200, TEXT, b"complete")
+            await asking
+            assert pool.open_count == pool.idle_count == 1
         assert (await get(pool)).status == 200
+
+
+async def test_a_request_cancelled_as_its_stream_begins_leaks_nothing() -> None:
+    replies: list[Reply] = []
+    routes = Routes({b"/s": lambda _, reply: replies.append(reply)})
+    async with serving(routes) as (_, port), pool_of(port) as pool:
+        for index in range(5):
+            asking = asyncio.ensure_future(cancelled_with_its_answer(pool, b"/s"))
+            await until(lambda index=index: len(replies) == index + 1)
+            await asyncio.sleep(0.02)
+            replies[index].start(200, TEXT)
+            await asking
+            assert pool.open_count == 0
+            await until(lambda index=index: replies[index].closed)
 
 
 async def test_idle_connections_are_dropped_after_a_while() -> None:

@@ -100,12 +100,29 @@ async def test_a_long_chunked_body_is_refused_with_413() -> None:
 
 
 async def test_a_refused_client_that_goes_on_sending_reads_its_answer_and_is_cut_off() -> None:
-    limits = ListenerLimits(linger_bytes=2_000_000)
+    limits = ListenerLimits(linger_bytes=2_000_000, linger_seconds=60)
     async with serving(Routes(max_body_bytes=100), limits) as (listener, port), connected(port) as peer:
         peer.send(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 1000000000\r\n\r\n" + b"x" * 1_000_000)
         assert (await peer.answer()).status == 413
         peer.send(b"x" * 5_000_000)
         await until(lambda: listener.connection_count == 0, 5)
+
+
+async def test_a_refused_client_sees_the_end_at_once() -> None:
+    limits = ListenerLimits(linger_seconds=60)
+    async with serving(Routes(), limits) as (_, port), connected(port) as peer:
+        peer.send(b"nonsense\r\n\r\n")
+        assert (await peer.answer()).status == 400
+        async with asyncio.timeout(2):
+            assert await peer.is_closed_by_peer()
+
+
+async def test_a_refused_client_that_stays_is_dropped() -> None:
+    limits = ListenerLimits(linger_seconds=0.3)
+    async with serving(Routes(), limits) as (listener, port), connected(port) as peer:
+        peer.send(b"nonsense\r\n\r\n")
+        assert (await peer.answer()).status == 400
+        await until(lambda: listener.connection_count == 0, 3)
 
 
 async def test_a_flood_of_chunk_extensions_is_refused() -> None:

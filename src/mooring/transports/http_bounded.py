@@ -10,7 +10,7 @@ import asyncio
 from typing import cast
 
 from mooring.transports.http_limits import ListenerLimits
-from mooring.transports.http_peer import has_hung_up
+from mooring.transports.http_peer import bytes_on_the_way, has_hung_up
 from mooring.transports.http_sweep import NEVER, Sweep
 
 _HANGUP_CHECK_SECONDS = 1.0
@@ -65,7 +65,7 @@ class BoundedConnection(asyncio.Protocol):
         """Send what is written, then close; a client that does not take it is cut off."""
         self.closing = True
         self.deadline = self.sweep.clock + self.limits.write_stall_seconds
-        self._stalled_at_bytes = self.transport.get_write_buffer_size()
+        self._stalled_at_bytes = bytes_on_the_way(self.transport)
         self.transport.close()
 
     def linger(self) -> None:
@@ -76,7 +76,7 @@ class BoundedConnection(asyncio.Protocol):
         self.resume_reading()
         self.closing = True
         self.deadline = self.sweep.clock + self.limits.linger_seconds
-        self._stalled_at_bytes = self.transport.get_write_buffer_size()
+        self._stalled_at_bytes = bytes_on_the_way(self.transport)
         if self.transport.can_write_eof():
             self.transport.write_eof()
 
@@ -105,7 +105,7 @@ class BoundedConnection(asyncio.Protocol):
     def pause_writing(self) -> None:
         self.writable = False
         if not self.closing:
-            self._stalled_at_bytes = self.transport.get_write_buffer_size()
+            self._stalled_at_bytes = bytes_on_the_way(self.transport)
             self.deadline = self.sweep.clock + self.limits.write_stall_seconds
         self.writable_changed()
 
@@ -129,7 +129,7 @@ class BoundedConnection(asyncio.Protocol):
 
     def _check_stall(self) -> None:
         """Only a client that takes nothing at all for the whole time is cut off, not a slow one."""
-        waiting = self.transport.get_write_buffer_size()
+        waiting = bytes_on_the_way(self.transport)
         if not waiting or waiting >= self._stalled_at_bytes:
             self.abort()
         else:

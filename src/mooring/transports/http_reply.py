@@ -138,8 +138,8 @@ class Reply:
     def __init__(self, request: Request, channel: ReplyChannel) -> None:
         self.request = request
         self.closed = False
-        self.on_closed: Callable[[], None] | None = None
-        self.on_writable_changed: Callable[[bool], None] | None = None
+        self.on_closed: Callable[[], object] | None = None
+        self.on_writable_changed: Callable[[bool], object] | None = None
         self._channel = channel
         self._phase = _FRESH
         self._framing: int
@@ -310,7 +310,7 @@ class Reply:
 
     # The connection's side.
 
-    def client_gone(self) -> Callable[[], None] | None:
+    def client_gone(self) -> Callable[[], object] | None:
         """Mark the reply as closed; the hook to call, if somebody still wants to know."""
         self.closed = True
         hook = self.on_closed if self._phase != _ENDED else None

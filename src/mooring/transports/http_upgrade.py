@@ -31,9 +31,9 @@ class Upgraded:
         self._channel = channel
         self.closed = False
         self.writable = True
-        self.on_data: Callable[[bytes], None] | None = None
-        self.on_closed: Callable[[], None] | None = None
-        self.on_writable_changed: Callable[[bool], None] | None = None
+        self.on_data: Callable[[bytes], object] | None = None
+        self.on_closed: Callable[[], object] | None = None
+        self.on_writable_changed: Callable[[bool], object] | None = None
 
     def write(self, data: bytes) -> None:
         if not self.closed:

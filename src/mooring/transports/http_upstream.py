@@ -279,18 +279,24 @@ class UpstreamConnection(asyncio.Protocol):
             self._model = (self._status, self._head, self._first, length_index(self._head))
 
     def _answered_again(self, data: bytes, start: int) -> None:
-        """A response like the one before it, with another body."""
+        """A complete response like the one before it, with another body."""
         assert self._template is not None
+        limits, waiter = self._limits, self._waiter
         self._misses = 0
-        self._status, head, first, length_at = self._model
-        self._head = head.copy()
-        self._first = first.copy()
-        self._first[b"content-length"] = digits = self._template.digits
-        self._head[length_at] = (b"content-length", digits)
-        if start != len(data):
-            self._chunks.append(data[start:])
-        self._keep_alive = True
-        self._answered(reusable=True)
+        if limits.max_body_bytes is not None and len(data) - start > limits.max_body_bytes:
+            self._fail(_too_large(limits.max_body_bytes))
+            return
+        status, headers, first, length_at = self._model
+        headers = headers.copy()
+        first = first.copy()
+        first[b"content-length"] = digits = self._template.digits
+        headers[length_at] = (b"content-length", digits)
+        self._busy = False
+        self._waiter = None
+        self.deadline = self._sweep.clock + limits.idle_seconds
+        if waiter is not None and not waiter.done():
+            waiter.set_result(Response(status, headers, first, [data[start:]], None))
+        self._owner.released(self)
 
     def _answered(self, *, reusable: bool) -> None:
         """The response is complete: hand it over, and the connection to whoever is next."""
@@ -299,7 +305,7 @@ class UpstreamConnection(asyncio.Protocol):
         if flow is not None:
             flow.finish()
         elif limit is not None and sum(map(len, self._chunks)) > limit:
-            self._fail(ResponseTooLarge(f"the response is larger than {limit} bytes"))
+            self._fail(_too_large(limit))
             return
         self._hand_over()
         self._busy = False
@@ -367,3 +373,7 @@ class UpstreamConnection(asyncio.Protocol):
             self._fail(HeadTimeout(f"no answer within {self._limits.head_seconds:g} seconds"))
         else:
             self._fail(self._lost("the upstream stalled in the middle of its response"))
+
+
+def _too_large(limit: int) -> ResponseTooLarge:
+    return ResponseTooLarge(f"the response is larger than {limit} bytes")
