@@ -213,3 +213,28 @@ def http_server(
     """A running scripted server, as a configuration entry."""
     with running_process(scripted_command(journal, transport, era)) as url:
         yield {"id": identifier, "upstream": {"url": url}, **more}
+
+
+@contextmanager
+def running_process_on_port(command: list[str]) -> Iterator[int]:
+    """A process that is told its port by `PORT`; it is ready when something accepts there."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = {**os.environ, "PORT": str(port)}
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        eventually(lambda: _accepts(port), f"{command} to listen", limit=START_SECONDS)
+        yield port
+    finally:
+        process.kill()
+        process.wait(5)
+
+
+def _accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

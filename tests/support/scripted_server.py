@@ -94,6 +94,8 @@ class Session:
             event = self._running.get(message["params"].get("requestId"))
             if event is not None:
                 event.set()
+        elif message["method"] == "notifications/initialized" and self.server.curious:
+            threading.Thread(target=self.ask, args=(self.push, "roots/list", {}), daemon=True).start()
 
     def _request(self, message: Json, send: Send) -> None:
         number = message["id"]
@@ -171,6 +173,7 @@ class Server:
         self.era = era
         self.version = version
         self.journal = journal
+        self.curious = False
         self.sessions: dict[str, Session] = {}
         self._numbers = itertools.count(1)
 
@@ -393,10 +396,12 @@ def main() -> None:
     parser.add_argument("--era", choices=("legacy", "modern"), default="legacy")
     parser.add_argument("--version", default="2025-11-25")
     parser.add_argument("--record", required=True)
+    parser.add_argument("--curious", action="store_true", help="ask for the roots right after the handshake")
     given = parser.parse_args()
     journal = Journal(given.record)
     journal.write(event="started")
     server = Server(given.era, given.version if given.era == "legacy" else MODERN, journal)
+    server.curious = given.curious
     if given.transport == "stdio":
         serve_stdio(server)
     else:

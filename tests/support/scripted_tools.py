@@ -188,7 +188,7 @@ def run_tool(call: Call) -> Any:
         case "echo":
             return {**text(str(given.get("text"))), "structuredContent": given}
         case "count":
-            return count(call, int(given.get("steps", 3)), "x" * int(given.get("padding", 0)))
+            return count(call, int(given.get("steps", 3)), given)
         case "wait":
             return wait(call, float(given.get("seconds", 20)))
         case "nap":
@@ -224,10 +224,11 @@ def run_tool(call: Call) -> Any:
     return text("done")
 
 
-def count(call: Call, steps: int, padding: str) -> Json:
+def count(call: Call, steps: int, given: Json) -> Json:
+    padding = "x" * int(given.get("padding", 0))
     token = (call.params.get("_meta") or {}).get("progressToken")
     for step in range(1, steps + 1):
-        if call.stopped.is_set():
+        if call.stopped.wait(float(given.get("pause", 0))):
             raise InterruptedError
         if token is not None:
             told = {
@@ -280,6 +281,7 @@ def ask(call: Call, given: Json) -> Json:
         reply = call.session.ask(call.send, method, params)
         heard = reply.get("result") or {"error": reply.get("error")}
     call.note("finished asking", heard=heard)
+    count(call, 2, {})
     return {**text(json.dumps(heard)), "structuredContent": {"heard": heard}}
 
 

@@ -163,7 +163,8 @@ class Interactions:
         exchange.params, exchange.meta = retry.params, retry.meta
         exchange.progressed(monotonic())
         for message in parked.kept:
-            exchange.emit(message)
+            if told := _told_now(exchange, message):
+                exchange.emit(told)
         parked.kept.clear()
         self.give_answers(parked, retry)
         if parked.questions:
@@ -250,6 +251,22 @@ class Interactions:
         if (values["principal"], values["server"], values["digest"]) != expected:
             raise InvalidParams("`requestState` belongs to another request")
         return values
+
+
+def with_current_token(exchange: Exchange, params: Raw) -> bytes:
+    """Progress of a call that was resumed: it belongs to the retry, under its token, or to nobody (empty)."""
+    token = bytes(exchange.read_meta().progress_token)
+    if not token:
+        return b""
+    params = Raw(meta.with_member(params, meta.PROGRESS_TOKEN, token))
+    return jsonrpc.notification("notifications/progress", params)
+
+
+def _told_now(exchange: Exchange, message: bytes) -> bytes:
+    kept = jsonrpc.decode(message)
+    if kept.method == "notifications/progress":
+        return with_current_token(exchange, kept.params)
+    return message
 
 
 def _without_result_type(raw: Raw) -> bytes:

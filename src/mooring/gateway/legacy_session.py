@@ -20,8 +20,8 @@ from mooring.errors import (
     UpstreamFailed,
     UpstreamUnavailable,
 )
+from mooring.gateway import interactions, subscriptions
 from mooring.gateway import profile as profiles
-from mooring.gateway import subscriptions
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.subscriptions import Filter
 from mooring.gateway.tracing import Tracer
@@ -244,7 +244,10 @@ class LegacySession(UpstreamSession):
         else:
             if envelope.method == "notifications/progress":
                 exchange.progressed(monotonic())
-            exchange.emit(data)
+                if exchange.parked is not None:
+                    data = interactions.with_current_token(exchange, envelope.params)
+            if data:
+                exchange.emit(data)
 
     def _on_shared_message(self, exchange: Exchange, token: bytes, envelope: Envelope, data: bytes) -> None:
         """As above, in a session where the progress token that the server knows is ours."""
@@ -334,6 +337,9 @@ class LegacySession(UpstreamSession):
         client = exchange.client if exchange is not None else self.owner
         if client is not None and (exchange is not None or client.era is Era.LEGACY):
             if not client.can(method, params):
+                if method == "roots/list" and not self.wire.correlates:
+                    # Usually asked right after the handshake: no reason to fail the call that it came across.
+                    return _answer_for_nobody(method, self.version)
                 if exchange is not None and client.era is Era.MODERN:
                     exchange.fail(_missing_capability(method))
                 raise MethodNotFound(f"the client cannot take `{method}`")
