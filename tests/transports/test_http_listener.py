@@ -102,6 +102,21 @@ async def test_a_client_that_asks_first_is_told_to_continue() -> None:
         assert (await peer.ask(b"hi")).body == b"POST\n/\nhi"
 
 
+async def test_a_client_that_asks_first_behind_another_request_is_told_to_continue() -> None:
+    waiting: list[Reply] = []
+    routes = Routes({b"/slow": lambda _, reply: waiting.append(reply)})
+    async with serving(routes) as (_, port), connected(port) as peer:
+        peer.send(
+            request(b"/slow")
+            + b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n"
+        )
+        await until(lambda: bool(waiting))
+        waiting[0].send(200, TEXT, b"first")
+        assert (await peer.answer()).body == b"first"
+        assert (await peer.head()).status == 100
+        assert (await peer.ask(b"hi")).body == b"POST\n/\nhi"
+
+
 async def test_a_client_that_asks_first_with_too_large_a_body_is_not_told_to_continue() -> None:
     async with serving(Routes(max_body_bytes=10)) as (_, port), connected(port) as peer:
         peer.send(b"POST / HTTP/1.1\r\nhost: a\r\nexpect: 100-continue\r\ncontent-length: 11\r\n\r\n")

@@ -20,6 +20,7 @@ _GZIP_LEVEL = 1  # level 6 takes four times as long for a tenth fewer bytes of J
 _ZSTD_LEVEL = 1
 _ZSTD_WINDOW_LOG = 17  # keeps a stream's compressor near 300 kB instead of several megabytes
 _ZSTD_MAX_WINDOW_BYTES = 8 << 20  # what RFC 8878 asks every decoder to support
+_MAX_REMEMBERED_BYTES = 256
 _PLAIN_TEXT = frozenset(
     (b"application/json", b"application/xml", b"application/javascript", b"application/x-ndjson")
 )
@@ -47,9 +48,14 @@ class StreamDecoder(Protocol):
         ...
 
 
-@lru_cache(maxsize=256)
 def negotiate(accept_encoding: bytes) -> bytes | None:
     """The coding of ours that the client likes best, or None to send the bytes as they are."""
+    # What strangers send is only remembered if it is short.
+    return _negotiate(accept_encoding) if len(accept_encoding) <= _MAX_REMEMBERED_BYTES else None
+
+
+@lru_cache(maxsize=256)
+def _negotiate(accept_encoding: bytes) -> bytes | None:
     weights: dict[bytes, float] = {}
     for item in accept_encoding.lower().split(b","):
         name, _, parameters = item.partition(b";")
@@ -75,9 +81,13 @@ def _weight(parameters: bytes) -> float:
     return 1.0
 
 
-@lru_cache(maxsize=256)
 def is_compressible(content_type: bytes) -> bool:
     """JSON and text shrink; images, archives and the like are packed already."""
+    return len(content_type) <= _MAX_REMEMBERED_BYTES and _is_compressible(content_type)
+
+
+@lru_cache(maxsize=256)
+def _is_compressible(content_type: bytes) -> bool:
     kind = content_type.partition(b";")[0].strip().lower()
     return kind in _PLAIN_TEXT or kind.startswith(b"text/") or kind.endswith((b"+json", b"+xml"))
 

@@ -163,7 +163,7 @@ class ServerConnection(BoundedConnection):
             if buffered and reader.continue_due:
                 reader.continue_due = False
                 self.transport.write(_CONTINUE)
-        else:
+        elif self.writable and self.reading:
             # The head's own time starts with its first byte and is not renewed.
             self.deadline = min(self.deadline, self.sweep.clock + self.limits.header_seconds)
 
@@ -275,6 +275,8 @@ class ServerConnection(BoundedConnection):
             reader = self._reader
             if self._held is not None or reader.arrived or reader.refusal is not None:
                 self._advance()
+            elif reader.midway:
+                self._await_more()
 
     def reply_aborted(self, *, must_reset: bool) -> None:
         self.reply = None

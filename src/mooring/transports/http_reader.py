@@ -49,7 +49,6 @@ class RequestReader:
         "_length",
         "_limits",
         "_max_body",
-        "_midway",
         "_misses",
         "_model",
         "_model_first",
@@ -66,6 +65,7 @@ class RequestReader:
         "arrived",
         "continue_due",
         "in_body",
+        "midway",
         "refusal",
         "stream",
         "unread",
@@ -104,7 +104,8 @@ class RequestReader:
         self._parser = httptools.HttpRequestParser(self)
         self._target = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._midway = False
+        self.midway = False
+        """Some but not all bytes of a request have been read."""
         self._fed = 0
         self._parts: list[bytes | bytearray] = []
         self._size = 0
@@ -121,16 +122,16 @@ class RequestReader:
     @property
     def begun(self) -> bool:
         """Whether some bytes of the next request's head have been read."""
-        return self._midway and not self.in_body
+        return self.midway and not self.in_body
 
     def feed(self, data: bytes) -> None:
         """Parse; look at `arrived`, `refusal` and `unread` afterwards."""
-        if self._template is not None and not self._midway:
+        if self._template is not None and not self.midway:
             start = self._template.body_start(data)
             if start >= 0:
                 self._arrive_again(data, start)
                 return
-        whole = not self._midway
+        whole = not self.midway
         self._fed += len(data)
         try:
             self._parser.feed_data(data)
@@ -140,7 +141,7 @@ class RequestReader:
             if self.refusal is None:
                 self.refusal = Refusal(400, f"malformed request: {error}")
         if self.refusal is None:
-            if self._midway:
+            if self.midway:
                 self._check_unfinished()
             elif whole and len(self.arrived) == 1:
                 self._learn(data)
@@ -229,7 +230,7 @@ class RequestReader:
     # Callbacks of the parser, in the order in which they come.
 
     def on_message_begin(self) -> None:
-        self._midway = True
+        self.midway = True
 
     def on_url(self, part: bytes) -> None:
         self._target += part
@@ -346,7 +347,7 @@ class RequestReader:
             self.arrived.append(
                 (request, self._endpoint, None, self._keep_alive, self._speaks_1_0, self._upgrade)
             )
-        self._midway = self.in_body = self.continue_due = self._upgrade = self._speaks_1_0 = False
+        self.midway = self.in_body = self.continue_due = self._upgrade = self._speaks_1_0 = False
         self._target = b""
         self._fed = self._size = self._chunks = 0
         if self._headers:
@@ -364,7 +365,7 @@ class _BodyOnly:
         self.on_message_complete = reader.on_message_complete
 
     def on_message_begin(self) -> None:
-        self._midway = True
+        self.midway = True
 
     def on_url(self, part: bytes) -> None:
         if self._head_seen:

@@ -171,10 +171,10 @@ class Reply:
             return
         channel = self._channel
         length = len(body)
-        if length >= COMPRESS_FROM_BYTES:
+        if length >= COMPRESS_FROM_BYTES and self.request.method != b"HEAD":
             coding = self._coding_for(headers)
             if coding is not None:
-                if length > 2 * _PIECE_BYTES and self.request.method != b"HEAD":
+                if length > 2 * _PIECE_BYTES:
                     _PiecewiseReply(self, status, headers, body)
                     return
                 body = compression.compress(coding, body)
