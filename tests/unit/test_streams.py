@@ -40,7 +40,8 @@ class Connection:
     """The connection of one reply, whose client reads or does not."""
 
     def __init__(self) -> None:
-        self.transport = Wire()
+        self.wire = Wire()
+        self.transport: asyncio.Transport = self.wire
         self.heads = ReplyHeads()
         self.writable = True
         self.keep_alive = True
@@ -72,7 +73,7 @@ class Connection:
 
     def body(self) -> bytes:
         """The written body, out of its chunks."""
-        _, _, rest = self.transport.data.partition(b"\r\n\r\n")
+        _, _, rest = self.wire.data.partition(b"\r\n\r\n")
         body = b""
         while rest:
             size, _, rest = rest.partition(b"\r\n")
@@ -93,8 +94,8 @@ def numbers(connection: Connection) -> list[int]:
 def test_events_go_out_at_once_while_the_client_reads() -> None:
     connection = Connection()
     outlet = EventOutlet(connection.reply)
-    assert b"content-type: text/event-stream" in connection.transport.data
-    assert b"x-accel-buffering: no" in connection.transport.data
+    assert b"content-type: text/event-stream" in connection.wire.data
+    assert b"x-accel-buffering: no" in connection.wire.data
     outlet.write(b"data: 1\n\n")
     assert connection.body() == b"data: 1\n\n"
 
@@ -148,11 +149,11 @@ def test_an_ended_stream_takes_nothing_more_and_does_not_mind() -> None:
     outlet = EventOutlet(connection.reply)
     outlet.end()
     assert outlet.closed
-    before = connection.transport.data
+    before = connection.wire.data
     outlet.write(b"data: x\n\n")
     outlet.keep_alive()
     outlet.end()
-    assert connection.transport.data == before
+    assert connection.wire.data == before
 
 
 def test_event_ids_name_stream_and_event_and_the_empty_one_primes() -> None:
