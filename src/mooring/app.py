@@ -188,21 +188,26 @@ class Gateway:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             now = monotonic()
-            try:
-                for server in self._busy_servers():
-                    for exchange in list(server.exchanges):
-                        server.look_after(exchange, now)
-                if now >= next_tidying:
-                    next_tidying = now + TIDY_SECONDS
-                    for server in self.servers.values():
-                        server.tidy(now)
-                self._interactions.expire(now)
-                if self._app is not None:
-                    self._app.keep_alive(now)
-                for client in self._sessions.sweep(now):
-                    await self._sessions.close(client)
-            except Exception:
-                log.exception("the sweep failed; it goes on")
+            for server in self._busy_servers():
+                for exchange in list(server.exchanges):
+                    _guarded(server.look_after, exchange, now)
+            if now >= next_tidying:
+                next_tidying = now + TIDY_SECONDS
+                for server in self.servers.values():
+                    _guarded(server.tidy, now)
+            _guarded(self._interactions.expire, now)
+            if self._app is not None:
+                _guarded(self._app.keep_alive, now)
+            for client in self._sessions.sweep(now):
+                self._dispatcher.spawn(self._sessions.close(client))
+
+
+def _guarded(step: Callable[..., None], *arguments: object) -> None:
+    """One thing that goes wrong must not keep the others from being looked after."""
+    try:
+        step(*arguments)
+    except Exception:
+        log.exception("looking after what runs failed; it goes on")
 
 
 class _LateApp:

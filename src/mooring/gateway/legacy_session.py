@@ -29,6 +29,7 @@ from mooring.gateway.upstream_session import UpstreamSession, error_code
 from mooring.protocol import jsonrpc, meta, translate
 from mooring.protocol.jsonrpc import Envelope, RequestId
 from mooring.protocol.versions import LATEST_LEGACY, LEGACY_VERSIONS, Era
+from mooring.transports.duplex import DuplexWire
 from mooring.transports.streamable_wire import StreamableWire
 from mooring.transports.wire import Answer, Leg, Wire
 
@@ -39,8 +40,11 @@ SHARED_CAPABILITIES: Final = (
 then."""
 OWN_INFO: Final = b'{"name":"mooring","version":"0.1.0"}'
 CANCEL_SECONDS: Final = 2.0
+OWN_REQUEST_SECONDS: Final = 10.0
 HEAR_SECONDS: Final = 2.0
 """How long a call waits for the standalone stream; a server that has none says so at once."""
+POOLED: Final = "modern:"
+"""How the key of a session begins that serves any modern client that can be asked the same things."""
 INTERACTIVE: Final = ("elicitation", "sampling", "roots")
 
 
@@ -53,10 +57,12 @@ class LegacySession(UpstreamSession):
         super().__init__(key, owner, tracer)
         self._subscribed: frozenset[str] = frozenset()
         self._serving: dict[RequestId, asyncio.Task[None]] = {}
+        self._asking: dict[Exchange, list[asyncio.Task[None]]] = {}
         self._next_token = 1
         self._adjusting = asyncio.Lock()
         self._turn: asyncio.Lock | None = None
         self._asks = False
+        self._deaf = False
 
     async def open(
         self, wire: Wire, version: str, capabilities: bytes, info: bytes, *, stamped: bool = False
@@ -135,16 +141,27 @@ class LegacySession(UpstreamSession):
         except asyncio.CancelledError:
             if self.wire.correlates and leg.id:
                 self.spawn_farewell(self._tell_cancelled(leg.id))
+            if self._asks and self.owner is None:
+                self._gave_up()
             raise
         finally:
             del self.calls[exchange]
+            for task in self._asking.pop(exchange, ()):
+                task.cancel()
+
+    def _gave_up(self) -> None:
+        """The server may still ask something on behalf of a call that is over; nobody else may hear it."""
+        if self.key.startswith(POOLED):
+            self.tainted = True  # there will be another one for the next call
+        elif self.wire.correlates:
+            self._deaf = True  # a session that must live on has to do without such questions
 
     def _prepare(self, leg: Leg, exchange: Exchange) -> None:
         """A leg that others may share: ids and progress tokens are ours, the metadata of another era stays
         behind."""
         if exchange.client.era is Era.MODERN:
             leg.params = meta.without_request_metadata(exchange.envelope.params)
-        if b"progressToken" in bytes(exchange.envelope.params):
+        if jsonrpc.may_contain(exchange.envelope.params, b"progressToken"):
             leg.token = bytes(exchange.read_meta().progress_token)
         if leg.token and self.wire.correlates:
             token = b'"mooring-%d"' % self._next_token
@@ -156,7 +173,7 @@ class LegacySession(UpstreamSession):
         """A tool that runs only as a task (2025-11-25) refuses a plain call with -32601, and has then not
         run."""
         assert self.profile is not None
-        if self.profile.capability("tasks") is None or b'"task"' in bytes(exchange.envelope.params):
+        if self.profile.capability("tasks") is None or "task" in jsonrpc.members(exchange.envelope.params):
             return False
         return error_code(answer) == METHOD_NOT_FOUND
 
@@ -197,8 +214,12 @@ class LegacySession(UpstreamSession):
             await self.wire.send(data)
 
     async def request(self, method: str, params: bytes | Raw = b"") -> Answer:
-        """A request of our own."""
-        return await self.wire.request(Leg(method, params, self.on_unsolicited))
+        """A request of our own; a server that does not answer it must not hold up whoever needs it."""
+        try:
+            leg = Leg(method, params, self.on_unsolicited)
+            return await asyncio.wait_for(self.wire.request(leg), OWN_REQUEST_SECONDS)
+        except TimeoutError:
+            raise UpstreamFailed(f"the server did not answer `{method}`") from None
 
     # Changes and subscriptions
 
@@ -211,13 +232,13 @@ class LegacySession(UpstreamSession):
         can_subscribe = self.profile.flag("resources", "subscribe")
         wanted = frozenset(wish.resource_subscriptions) if can_subscribe else frozenset[str]()
         for uri in self._subscribed - wanted:
+            self._subscribed -= {uri}
             await self.request("resources/unsubscribe", msgspec.json.encode({"uri": uri}))
-        granted = self._subscribed & wanted
         for uri in wanted - self._subscribed:
             answer = await self.request("resources/subscribe", msgspec.json.encode({"uri": uri}))
             if not answer.error:
-                granted |= {uri}
-        self._subscribed = granted
+                self._subscribed |= {uri}
+        granted = self._subscribed
         if isinstance(self.wire, StreamableWire) and wish != subscriptions.NOTHING:
             self.wire.listen()
         return Filter(
@@ -264,7 +285,7 @@ class LegacySession(UpstreamSession):
             self._on_call_message(exchange, envelope, data)
             return
         if envelope.id:
-            if len(self.calls) > 1:
+            if len(self.calls) > 1 and self.owner is None and envelope.method != "ping":
                 # It asks somebody, and nobody can tell whom. From now on its calls take turns.
                 self._turn = self._turn or asyncio.Lock()
             self._serve(envelope, None)
@@ -287,8 +308,10 @@ class LegacySession(UpstreamSession):
             return None
         if self.wire.correlates:
             # Only a request needs somebody to answer it; everything else has a place of its own.
-            alone = len(self.calls) == 1 and self.owner is None and bool(envelope.id)
+            alone = len(self.calls) == 1 and self.owner is None and bool(envelope.id) and not self._deaf
             return next(iter(self.calls)) if alone else None
+        if self.owner is None and isinstance(self.wire, DuplexWire) and self.wire.has_given_up:
+            return None  # it may belong to a call whose client has gone
         calls = list(self.calls)
         newest = calls[-1]
         if self.owner is not None or all(call is newest for call in calls):
@@ -301,6 +324,8 @@ class LegacySession(UpstreamSession):
         task = asyncio.get_running_loop().create_task(self._answer(envelope, exchange))
         key = jsonrpc.id_key(envelope.id)
         self._serving[key] = task
+        if exchange is not None and exchange in self.calls:
+            self._asking.setdefault(exchange, []).append(task)
         self._tasks.add(task)
         task.add_done_callback(partial(self._served, key))
 

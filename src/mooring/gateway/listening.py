@@ -4,6 +4,7 @@ end."""
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 import msgspec
 from msgspec import Raw
@@ -11,6 +12,9 @@ from msgspec import Raw
 from mooring.gateway.exchange import Exchange
 from mooring.gateway.subscriptions import Filter
 from mooring.protocol import jsonrpc, meta
+
+MAX_EARLY: Final = 1_000
+"""Changes that come in before we could say what will be delivered."""
 
 
 class ListenStream:
@@ -40,7 +44,8 @@ class ListenStream:
 
     def deliver(self, method: str, params: Raw | bytes) -> None:
         if not self._acknowledged:
-            self._early.append((method, params))
+            if len(self._early) < MAX_EARLY:
+                self._early.append((method, params))
             return
         tagged = meta.with_meta(params, meta.SUBSCRIPTION_ID, self._id)
         self._exchange.emit(jsonrpc.notification(method, tagged))

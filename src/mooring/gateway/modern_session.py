@@ -29,6 +29,7 @@ ROUNDS: Final = 16
 OWN_CAPABILITIES: Final = b"{}"
 OWN_INFO: Final = b'{"name":"mooring","version":"0.1.0"}'
 POLL_MILLISECONDS: Final = 1000
+OWN_REQUEST_SECONDS: Final = 10.0
 _TASKS_DECLARED: Final = jsonrpc.assemble({"extensions": jsonrpc.assemble({TASKS_EXTENSION: b"{}"})})
 LISTEN_RETRY_SECONDS: Final = (0.5, 30.0)
 ACKNOWLEDGED_SECONDS: Final = 10.0
@@ -67,10 +68,11 @@ class ModernSession(UpstreamSession):
             leg.id = bytes(exchange.envelope.id)
             leg.body = exchange.body
             leg.relayable = exchange.relayable
+            leg.only_complete = exchange.method in INPUT_METHODS
             leg.headers = await self._headers(exchange.method, exchange.envelope.params, exchange.headers)
             if exchange.sink is not None:
                 exchange.sink.throttle(leg)
-        elif b"progressToken" in bytes(exchange.envelope.params):
+        elif jsonrpc.may_contain(exchange.envelope.params, b"progressToken"):
             leg.token = bytes(exchange.read_meta().progress_token)
         return await self.wire.request(leg)
 
@@ -105,7 +107,7 @@ class ModernSession(UpstreamSession):
                     raise
                 return Answer(version=self.version, result=_error_result(str(error)))
             answer = await self._round(exchange, following)
-        raise UpstreamFailed(f"the server asked for input more than {ROUNDS} times")
+        raise RpcError(f"the server asked for input more than {ROUNDS} times")
 
     async def _result_of_task(self, exchange: Exchange, created: Answer) -> Answer:
         """For a client that knows no tasks: ask until the task has ended, and pass on its questions."""
@@ -169,7 +171,7 @@ class ModernSession(UpstreamSession):
             leg.headers = await self._headers(exchange.method, params, None)
             if exchange.sink is not None:
                 exchange.sink.throttle(leg)
-        elif b"progressToken" in params:
+        elif jsonrpc.may_contain(params, b"progressToken"):
             leg.token = bytes(exchange.read_meta().progress_token)
         return await self.wire.request(leg)
 
@@ -188,7 +190,7 @@ class ModernSession(UpstreamSession):
 
     async def _put(self, exchange: Exchange, question: Question) -> Answer:
         params = question.params
-        if question.method == "elicitation/create" and b'"url"' in bytes(params):
+        if question.method == "elicitation/create" and jsonrpc.may_contain(params, b'"url"'):
             params = _with_elicitation_id(params)
         if not exchange.client.can(question.method, params):
             raise MissingCapability(
@@ -265,7 +267,10 @@ class ModernSession(UpstreamSession):
         leg = Leg(method, full, self.on_unsolicited)
         if self.wire.correlates:
             leg.headers = routing_headers.write(self.version, method, None)
-        return await self.wire.request(leg)
+        try:
+            return await asyncio.wait_for(self.wire.request(leg), OWN_REQUEST_SECONDS)
+        except TimeoutError:
+            raise UpstreamFailed(f"the server did not answer `{method}`") from None
 
     async def notify(self, client: Client, envelope: Envelope, data: bytes) -> None:
         """Modern servers take no notifications from a client but cancellations, which the wire sends
@@ -451,7 +456,7 @@ def _declined(method: str, answer: Answer) -> bytes:
     if method == "roots/list":
         return b'{"roots":[]}'
     text = bytes(answer.error).decode("utf-8", "replace")
-    raise UpstreamFailed(f"the client refused `{method}`: {text[:300]}")
+    raise RpcError(f"the client refused `{method}`: {text[:300]}")
 
 
 def _with_elicitation_id(params: Raw) -> bytes:

@@ -161,13 +161,10 @@ class Server:
             self._learn_annotations(client, answer.result)
         if not translate.needed(answer.version, client.version):
             if answer.whole:
-                # The status goes with the error, whether or not the server knows that.
-                known = (
-                    answer.status
-                    if answer.status != 200 or not answer.error
-                    else _status(client, answer.error)
-                )
-                sink.answer(answer.whole, known if client.era is Era.MODERN else 200)
+                status = answer.status if client.era is Era.MODERN else 200
+                if answer.error and status == 200:  # it goes with the error, even if the server forgot
+                    status = _status(client, answer.error)
+                sink.answer(answer.whole, status)
             elif answer.error:
                 sink.answer(jsonrpc.error(request_id, answer.error), _status(client, answer.error))
             else:

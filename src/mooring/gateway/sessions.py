@@ -3,6 +3,7 @@ guessed."""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable
 from typing import Final
@@ -20,6 +21,7 @@ earlier."""
 STREAMS_SWEEP_SECONDS: Final = 10.0
 MAX_SESSIONS: Final = 50_000
 """Sessions cost memory before their client has proved anything; a flood of them must stop somewhere."""
+CLOSE_SECONDS: Final = 5.0
 KEEP_ALIVE_SECONDS: Final = 15.0
 
 
@@ -79,8 +81,9 @@ class SessionTable:
         await entry[1].detach(client)
 
     async def close_all(self) -> None:
-        for client, _ in list(self._sessions.values()):
-            await self.close(client)
+        closing = [asyncio.ensure_future(self.close(client)) for client, _ in list(self._sessions.values())]
+        if closing:
+            await asyncio.wait(closing, timeout=CLOSE_SECONDS)
 
     def of_server(self, server: Server) -> int:
         return sum(1 for _, owner in self._sessions.values() if owner is server)

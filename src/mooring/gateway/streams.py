@@ -50,7 +50,10 @@ class EventOutlet:
             self.reply.write(event)
             return
         if self._backlog_bytes + len(event) > BACKLOG_BYTES:
+            hook, self.reply.on_closed = self.reply.on_closed, None
             self.reply.abort()
+            if hook is not None:  # for whoever counts on it, this is a client that went away
+                hook()
             return
         if not self._backlog and self.on_congested is not None:
             self.on_congested(True)

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Raw
 
 from mooring.errors import InvalidParams
-from mooring.gateway.exchange import Exchange, Sink
+from mooring.gateway.exchange import ANONYMOUS, Client, Exchange, Sink
 from mooring.gateway.interactions import Interactions, SuspendedCall
 from mooring.protocol import jsonrpc, meta
 from mooring.protocol.versions import Era
@@ -31,7 +31,9 @@ AFTER_SECONDS: Final = 10.0
 KEPT_SECONDS: Final = 3600.0
 """How long a finished task can be asked for, unless its client wanted less."""
 POLL_MILLISECONDS: Final = 1000
-MAX_TASKS: Final = 10_000
+MAX_TASKS: Final = 1_000
+MAX_TASKS_PER_CLIENT: Final = 100
+MAX_TASK_BYTES: Final = 256 * 1024 * 1024
 
 
 class TaskRecord:
@@ -61,6 +63,13 @@ class TaskRecord:
         self.created = self.updated = _timestamp()
         self.ended_at = 0.0
 
+    def is_of(self, client: Client) -> bool:
+        """Whose it is. Anonymous sessions are each somebody else; a modern client proves itself by the id."""
+        owner = self.exchange.client
+        if owner.principal != client.principal or owner.era is not client.era:
+            return False
+        return owner is client or client.era is Era.MODERN or client.principal != ANONYMOUS
+
     def change(self, status: str) -> None:
         if not self.finished.is_set() and status != self.status:
             self.status = status
@@ -72,6 +81,10 @@ class TaskRecord:
             self.answer = answer
             self.ended_at = monotonic()
             self.finished.set()
+
+    @property
+    def size(self) -> int:
+        return 0 if self.answer is None else len(self.answer.result) + len(self.answer.error)
 
     def describe(self, era: Era) -> dict[str, Any]:
         """The task object, with the member names of the era."""
@@ -140,8 +153,11 @@ class TaskTable:
 
     def create(self, exchange: Exchange, ttl_ms: int | None = None) -> TaskRecord:
         """From now on this exchange answers into a record."""
-        if len(self._records) >= MAX_TASKS:
+        if not self.has_room:
             raise InvalidParams("too many tasks; wait for some to finish")
+        mine = sum(1 for record in self._records.values() if record.exchange.client is exchange.client)
+        if mine >= MAX_TASKS_PER_CLIENT:
+            raise InvalidParams("too many tasks of this client; wait for some to finish")
         longest = int(KEPT_SECONDS * 1000)
         record = TaskRecord(exchange, min(ttl_ms, longest) if ttl_ms else longest)
         exchange.sink = TaskSink(record)
@@ -150,12 +166,18 @@ class TaskTable:
         self._records[record.id] = record
         return record
 
-    def find(self, task_id: str | None, principal: str) -> TaskRecord:
+    def find(self, task_id: str | None, client: Client) -> TaskRecord:
         """Somebody else's task does not exist."""
         record = self._records.get(task_id or "")
-        if record is None or record.exchange.client.principal != principal:
+        if record is None or not record.is_of(client):
             raise InvalidParams("no such task")
         return record
+
+    @property
+    def has_room(self) -> bool:
+        if len(self._records) >= MAX_TASKS:
+            return False
+        return sum(record.size for record in self._records.values()) < MAX_TASK_BYTES
 
     def sweep(self, now: float) -> None:
         for record in list(self._records.values()):
@@ -167,14 +189,10 @@ class TaskTable:
     async def answer_legacy(self, exchange: Exchange) -> Answer:
         client = exchange.client
         if exchange.method == "tasks/list":
-            mine = [
-                record
-                for record in self._records.values()
-                if record.exchange.client.principal == client.principal
-            ]
+            mine = [record for record in self._records.values() if record.is_of(client)]
             listed = {"tasks": [record.describe(Era.LEGACY) for record in mine]}
             return Answer(version=client.version, result=msgspec.json.encode(listed))
-        record = self.find(meta.text(exchange.read_params().task_id), client.principal)
+        record = self.find(meta.text(exchange.read_params().task_id), client)
         match exchange.method:
             case "tasks/result":
                 return await self._result(record, exchange)
@@ -207,7 +225,7 @@ class TaskTable:
 
     def answer_modern(self, exchange: Exchange) -> Answer:
         client = exchange.client
-        record = self.find(meta.text(exchange.read_params().task_id), client.principal)
+        record = self.find(meta.text(exchange.read_params().task_id), client)
         body: dict[str, Any] = {"resultType": "complete"}
         match exchange.method:
             case "tasks/update":

@@ -10,21 +10,24 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
 
-import msgspec
-
 from mooring.errors import RpcError, UpstreamFailed, UpstreamTimedOut, UpstreamUnavailable
 from mooring.gateway.detection import Detector, Opening, Verdict
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.health import BreakerPolicy, Health
-from mooring.gateway.legacy_session import INTERACTIVE
+from mooring.gateway.legacy_session import INTERACTIVE, POOLED
 from mooring.gateway.profile import Profile
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream_session import UpstreamSession
 from mooring.protocol import jsonrpc
 from mooring.protocol.versions import LATEST_LEGACY, Era
 from mooring.transports.dialing import Dialer, Transport
+from mooring.transports.streamable_wire import HttpRefused
 from mooring.transports.wire import Answer, SessionLost
 
+MAX_PROCESSES: Final = 256
+MAX_SESSIONS: Final = 100_000
+"""How many sessions with one server we open at most: processes cost more than numbers in a table."""
+_SUB_FLAGS: Final = {"listChanged", "tools", "context", "form", "url"}
 LEASED_SESSIONS: Final = 8
 """How many sessions with one server serve interactive calls that cannot be told apart on one channel."""
 
@@ -51,13 +54,16 @@ class Upstream:
         self.server_id = server_id
         self.policy = policy
         self.health = Health(policy.breaker)
-        self.profile: Profile | None = None
+        self._profiles: dict[Era, Profile] = {}
         self._dialer = dialer
         self._detector = Detector(dialer, pinned, tracer)
         self._sessions: dict[str, UpstreamSession] = {}
         self._opening: dict[str, asyncio.Task[UpstreamSession]] = {}
-        self._leases = asyncio.Condition()
+        self._lease_waiters: list[asyncio.Future[None]] = []
+        self._own_sessions = 0
         self._closing: set[asyncio.Task[None]] = set()
+        processes = dialer.transports == (Transport.STDIO,)
+        self._most_sessions = MAX_PROCESSES if processes else MAX_SESSIONS
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -98,11 +104,16 @@ class Upstream:
                 retries -= 1
                 continue
             except UpstreamFailed as error:
-                self.health.failed(monotonic(), str(error))
+                if not (isinstance(error, HttpRefused) and error.http_status < 500):
+                    # A refusal says something about the request, not about the server.
+                    self.health.failed(monotonic(), str(error))
                 if retries <= 0 or error.started:
                     raise
                 retries -= 1
                 continue
+            finally:
+                if self._lease_waiters:
+                    self._wake_lease_waiters()
             self.health.succeeded(monotonic())
             return answer
 
@@ -150,11 +161,19 @@ class Upstream:
     @asynccontextmanager
     async def _own_session(self, client: Client) -> AsyncGenerator[UpstreamSession]:
         """`share: call`: a session for this call only."""
-        session = await self._open(_opening_for(client, f"call:{id(client)}", dedicated=False))
+        if self._own_sessions >= self._most_sessions:
+            raise UpstreamUnavailable(
+                f"`{self.server_id}` has {self._most_sessions} calls running; try later"
+            )
+        self._own_sessions += 1
         try:
-            yield session
+            session = await self._open(_opening_for(client, f"call:{id(client)}", dedicated=False))
+            try:
+                yield session
+            finally:
+                self._close_soon(session)
         finally:
-            self._close_soon(session)
+            self._own_sessions -= 1
 
     @asynccontextmanager
     async def _leased(self, client: Client) -> AsyncGenerator[UpstreamSession]:
@@ -165,22 +184,31 @@ class Upstream:
         try:
             yield session
         finally:
-            async with self._leases:
-                session.leased = False
-                self._leases.notify()
+            session.leased = False
+            self._wake_lease_waiters()
+
+    def _wake_lease_waiters(self) -> None:
+        waiters, self._lease_waiters = self._lease_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def _lease(self, key: str, opening: Opening, limit: int) -> UpstreamSession:
         while True:
-            async with self._leases:
-                for number in range(limit):
-                    session = self._sessions.get(f"{key}#{number}" if number else key)
-                    if session is None or (not session.leased and not session.calls):
-                        break
-                else:
-                    await self._leases.wait()
-                    continue
+            for number in range(limit):
+                session = self._sessions.get(f"{key}#{number}" if number else key)
+                if session is None or (not session.leased and not session.calls):
+                    break
+            else:
+                waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._lease_waiters.append(waiter)
+                await waiter
+                continue
             name = f"{key}#{number}" if number else key
             session = await self._session(name, opening)
+            if session.tainted and not session.calls:
+                self.discard(session, "a call in it was given up")
+                continue
             if not session.leased and not session.calls:
                 session.leased = True
                 return session
@@ -192,7 +220,9 @@ class Upstream:
         key, opening = self._key_for(client)
         session = self._sessions.get(key)
         if session is not None and session.lost is None:
-            return session
+            if not session.tainted or session.calls:
+                return session
+            self.discard(session, "a call in it was given up")
         return await self._session(key, opening)
 
     def _key_for(self, client: Client) -> tuple[str, Opening]:
@@ -207,10 +237,10 @@ class Upstream:
             case _:
                 if client.era is Era.LEGACY:
                     return client.key, _opening_for(client, client.key, dedicated=True)
-                key = f"modern:{client.principal}"
+                key = POOLED + client.principal
                 if self._detector.verdict(client.era).era is not Era.MODERN:
                     # A legacy server is told once and for all what its client can do.
-                    key += f":{_fingerprint(client.capabilities)}"
+                    key += f"|{_fingerprint(client.capabilities)}"
                 return key, _opening_for(client, key, dedicated=False)
 
     async def _session(self, key: str, opening: Opening) -> UpstreamSession:
@@ -222,6 +252,10 @@ class Upstream:
             self.discard(session, session.lost)
         task = self._opening.get(key)
         if task is None:
+            if len(self._sessions) + len(self._opening) >= self._most_sessions:
+                raise UpstreamUnavailable(
+                    f"`{self.server_id}` already runs in {self._most_sessions} processes; try again later"
+                )
             task = asyncio.get_running_loop().create_task(self._open(opening))
             self._opening[key] = task
             task.add_done_callback(lambda done: self._opened(key, done))
@@ -229,8 +263,12 @@ class Upstream:
 
     def _opened(self, key: str, task: asyncio.Task[UpstreamSession]) -> None:
         del self._opening[key]
-        if not task.cancelled() and task.exception() is None:
-            self._sessions[key] = task.result()
+        if task.cancelled() or task.exception() is not None:
+            return
+        session = task.result()
+        if session.era is Era.MODERN and key.startswith(POOLED):
+            key = key.rpartition("|")[0] or key  # it turned out that capabilities do not matter to it
+        self._sessions[key] = session
 
     async def _open(self, opening: Opening) -> UpstreamSession:
         try:
@@ -242,12 +280,14 @@ class Upstream:
         except OSError as error:
             raise UpstreamUnavailable(f"`{self.server_id}` could not be started: {error}") from error
         session.last_used = monotonic()
-        self.profile = session.profile
+        if session.profile is not None:
+            self._profiles[opening.prefers] = session.profile
         return session
 
     async def learn(self, client: Client) -> Profile:
         """What the server is and can do; known from an earlier session, or asked now."""
-        if self.profile is None:
+        known = self._profiles.get(client.era)
+        if known is None:
             self.refuse_if_down(monotonic())
             try:
                 session = await self.session_for(client)
@@ -257,7 +297,16 @@ class Upstream:
             self.health.succeeded(monotonic())
             assert session.profile is not None
             return session.profile
-        return self.profile
+        return known
+
+    @property
+    def profile(self) -> Profile | None:
+        """What some session told us."""
+        return next(iter(self._profiles.values()), None)
+
+    def speaks_legacy_to(self, client: Client) -> bool:
+        found = self._profiles.get(client.era)
+        return found is not None and found.era is Era.LEGACY
 
     def session_if_open(self, client: Client) -> UpstreamSession | None:
         return self._sessions.get(self._key_for(client)[0])
@@ -328,7 +377,11 @@ def _interactive(client: Client) -> bool:
 
 
 def _fingerprint(capabilities: bytes) -> str:
-    """Clients that declare the same may share a session; the spelling does not matter."""
-    if capabilities == b"{}":
-        return "{}"
-    return msgspec.json.encode(msgspec.json.decode(capabilities), order="deterministic").decode()
+    """Clients that can be asked the same things may share a session, whatever else they declare."""
+    declared = jsonrpc.members(capabilities)
+    known = [
+        f"{name}({','.join(sorted(_SUB_FLAGS & jsonrpc.members(declared[name]).keys()))})"
+        for name in INTERACTIVE
+        if name in declared
+    ]
+    return "+".join(known) or "none"

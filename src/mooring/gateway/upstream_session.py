@@ -57,6 +57,8 @@ class UpstreamSession(ABC):
         self.last_used = 0.0
         self.lost: str | None = None
         self.leased = False
+        self.tainted = False
+        """The server may still ask on behalf of a call that was given up; nobody new may hear it."""
         self._farewells: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
 

@@ -18,6 +18,7 @@ from mooring.errors import InvalidRequest, ParseFailed
 MAX_ID_BYTES: Final = 512
 """An id is echoed into every answer and kept while the call runs; nobody needs a longer one."""
 
+MAX_BATCH: Final = 100
 EMPTY: Final = Raw()
 _BRACE: Final = ord("{")
 _QUOTE: Final = ord('"')
@@ -131,6 +132,12 @@ def check_text(data: bytes) -> None:
             raise ParseFailed(f"not valid UTF-8 at byte {error.start}") from None
 
 
+def may_contain(raw: bytes | Raw, member: bytes) -> bool:
+    """A quick look whether a member of this name can be in there; names may be spelled with escapes."""
+    text = bytes(raw)
+    return member in text or b"\\u" in text
+
+
 def is_batch(data: bytes) -> bool:
     return data[:64].lstrip()[:1] == b"["
 
@@ -145,6 +152,8 @@ def split_batch(data: bytes) -> list[Raw]:
         raise ParseFailed(f"not valid JSON: {error}") from None
     if not messages:
         raise InvalidRequest("an empty batch is not a message")
+    if len(messages) > MAX_BATCH:
+        raise InvalidRequest(f"a batch has at most {MAX_BATCH} messages")
     return messages
 
 

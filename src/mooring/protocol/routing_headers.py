@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, cast
 
-from mooring.errors import HeaderMismatch
+from mooring.errors import HeaderMismatch, MethodNotFound
 
 VERSION_HEADER: Final = b"mcp-protocol-version"
 METHOD_HEADER: Final = b"mcp-method"
@@ -88,6 +88,10 @@ def _check_one(headers: Sequence[tuple[bytes, bytes]], key: bytes, label: str, e
 
 def write(version: str, method: str, name: str | None) -> bytes:
     """The header block for a request of ours."""
+    if not (method.isascii() and method.isprintable() and " " not in method):
+        raise MethodNotFound(
+            "no such method"
+        )  # a line break in it would write headers of its sender's choice
     block = b"mcp-protocol-version: %b\r\nmcp-method: %b\r\n" % (
         version.encode(),
         method.encode("ascii", "replace"),

@@ -94,7 +94,7 @@ def _to_modern(method: str, raw: bytes | Raw) -> bytes:
 
 def _without_execution(tools: Raw) -> bytes:
     """`execution` told 2025-11-25 clients how a tool may run as a task; the extension tells it otherwise."""
-    kept = [jsonrpc.members(tool) for tool in jsonrpc.split_batch(bytes(tools))]
+    kept = [jsonrpc.members(tool) for tool in msgspec.json.decode(tools, type=list[Raw])]
     for tool in kept:
         tool.pop("execution", None)
     return msgspec.json.encode(kept)

@@ -62,8 +62,8 @@ class ProcessDialer:
 class HttpDialer:
     """One connection pool for all POSTs to this server, except over HTTP+SSE.
 
-    There a session has a pool of its own: such servers tend to drop the connection on which a message came too
-    late for its session, and that connection must not be somebody else's.
+    There a session has a pool of its own: such servers tend to drop the connection on which a message came
+    too late for its session, and that connection must not be somebody else's.
     """
 
     def __init__(

@@ -39,6 +39,7 @@ class DuplexWire(ABC):
         self._next_id = 1
         self._waiting: dict[int, tuple[Leg, asyncio.Future[Answer]]] = {}
         self._forgotten: deque[int] = deque(maxlen=FORGOTTEN_KEPT)
+        self._unanswered: set[int] = set()
         self._lost: str | None = None
 
     async def send(self, message: bytes) -> None:
@@ -53,6 +54,11 @@ class DuplexWire(ABC):
     async def close(self) -> None: ...
 
     @property
+    def has_given_up(self) -> bool:
+        """Whether the server may still be working on a request that nobody waits for any more."""
+        return bool(self._unanswered)
+
+    @property
     def in_flight(self) -> list[Leg]:
         return [leg for leg, _ in self._waiting.values()]
 
@@ -65,10 +71,16 @@ class DuplexWire(ABC):
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[number] = (leg, future)
         try:
-            await self.send(jsonrpc.request(b"%d" % number, leg.method, params))
+            try:
+                await self.send(jsonrpc.request(b"%d" % number, leg.method, params))
+            except UpstreamFailed:
+                if future.done() and future.exception() is None:
+                    return future.result()  # the answer overtook the trouble
+                raise
             return await future
         except asyncio.CancelledError:
             self._forgotten.append(number)
+            self._unanswered.add(number)
             await self._tell_cancelled(number)
             raise
         finally:
@@ -110,6 +122,7 @@ class DuplexWire(ABC):
     def _answer(self, envelope: Envelope, data: bytes) -> None:
         number = _number(envelope.id)
         entry = self._waiting.get(number)
+        self._unanswered.discard(number)
         if entry is None or entry[1].done():
             if number not in self._forgotten:
                 self._events.on_noise(data, "an answer to a request that nobody is waiting for")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from typing import Final
 
 from mooring.errors import UpstreamFailed
 from mooring.protocol.lines import TOO_LONG, LineReader, Message, encode_line
 from mooring.transports.child import Child, Command
 from mooring.transports.duplex import DuplexWire
 from mooring.transports.wire import WireEvents
+
+LAST_WORDS_SECONDS: Final = 0.5
 
 
 class PipeWire(DuplexWire):
@@ -32,7 +36,11 @@ class PipeWire(DuplexWire):
     ) -> PipeWire:
         wire = cls(events, label, max_message_bytes)
         wire._child = await Child.spawn(
-            command, on_stdout=wire._on_stdout, on_stderr=on_log, on_exit=wire._on_exit
+            command,
+            on_stdout=wire._on_stdout,
+            on_stderr=on_log,
+            on_exit=wire._on_exit,
+            on_stdout_end=wire._on_stdout_end,
         )
         wire.label = f"pid {wire._child.pid}"
         return wire
@@ -41,9 +49,13 @@ class PipeWire(DuplexWire):
         child = self._child
         if child is None or child.returncode is not None:
             raise UpstreamFailed("the server's process has ended", started=False)
-        child.write(encode_line(message))
-        if not child.writable:
-            await child.drain()
+        try:
+            if not child.writable:
+                await child.drain()  # before writing: else everybody who waits would add a message first
+            child.write(encode_line(message))
+        except OSError as error:
+            self.fail(str(error))
+            raise UpstreamFailed(str(error), started=False) from error
 
     async def close(self) -> None:
         if self._child is not None:
@@ -58,6 +70,13 @@ class PipeWire(DuplexWire):
                 if line.why == TOO_LONG:
                     self.lose_answer(line.data, f"the server's answer is larger than {self._max_bytes} bytes")
 
+    def _on_stdout_end(self) -> None:
+        """Usually its end comes right after, and says more."""
+        loop = asyncio.get_running_loop()
+        loop.call_later(LAST_WORDS_SECONDS, self.fail, "the server's process closed its output")
+
     def _on_exit(self, code: int) -> None:
+        for line in self._lines.finish():  # the last words of a crash
+            self._events.on_noise(line.data, "unfinished output")
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         self.fail(f"the server's process {how}")

@@ -61,10 +61,15 @@ class SseWire(DuplexWire):
     async def write(self, message: bytes) -> None:
         headers = b"content-type: application/json\r\n" + self._headers
         response = await self._request(b"POST", self._target, headers, message)
-        if not response.complete:
-            await response.read(64 * 1024)
+        try:
+            if not response.complete:
+                await response.read(64 * 1024)
+        except TransportError as error:
+            raise UpstreamFailed(str(error)) from error
         if response.status >= 400:
-            raise UpstreamFailed(f"the server refused a message with HTTP {response.status}", started=False)
+            # A server error may come after the work has begun; only a refusal proves that it has not.
+            started = response.status >= 500
+            raise UpstreamFailed(f"the server refused a message with HTTP {response.status}", started=started)
 
     async def close(self) -> None:
         if self._response is not None:

@@ -34,6 +34,9 @@ _RESPONSE_HEAD = re.compile(
 )
 
 
+_COMPLETE = re.compile(rb'"resultType"\s*:\s*"complete"')
+
+
 class StreamableWire:
     """One session with a server (legacy), or simply the way to it (modern)."""
 
@@ -91,6 +94,7 @@ class StreamableWire:
     async def request(self, leg: Leg) -> Answer:
         if not leg.id:
             leg.id = self.own_id()
+            leg.assigned = True
             leg.body = jsonrpc.request(leg.id, leg.method, leg.params)
         if self._events.tracing:
             self._events.on_traffic("out", leg.body)
@@ -121,7 +125,18 @@ class StreamableWire:
             if answer is not None:
                 return answer
             polls_in_vain = polls_in_vain + 1 if stream.empty else 0
+            response = await self._resume(leg, stream, polls_in_vain)
+
+    async def _resume(self, leg: Leg, stream: _AnswerStream, polls_in_vain: int) -> Response:
+        """The request was accepted: whatever goes wrong from here on, it must not be sent again."""
+        try:
             response = await self._poll(leg, stream, polls_in_vain)
+        except UpstreamFailed as error:
+            raise UpstreamFailed(str(error)) from error
+        if response.status != 200:
+            response.abort()
+            raise UpstreamFailed(f"the server would not resume its stream: HTTP {response.status}")
+        return response
 
     async def _poll(self, leg: Leg, stream: _AnswerStream, polls_in_vain: int) -> Response:
         """The server closed the stream before answering (2025-11-25): come back for the rest of it."""
@@ -142,8 +157,11 @@ class StreamableWire:
         if response.status == 404 and self.session_id is not None:
             response.abort()
             raise SessionLost(self)
-        if not response.complete:
-            await response.read(ERROR_BODY_BYTES)
+        try:
+            if not response.complete:
+                await response.read(ERROR_BODY_BYTES)
+        except TransportError as error:
+            raise UpstreamFailed(str(error)) from error
         if response.status >= 400:
             raise UpstreamFailed(f"the server refused a message with HTTP {response.status}")
 
@@ -175,6 +193,12 @@ class StreamableWire:
             raise
         if whole is not None:
             return self.read_answer(leg, whole)
+        if leg.relayable and leg.only_complete and not collected.is_complete_result:
+            try:
+                return self.read_answer(leg, await collected.everything(self._max_bytes))
+            except BaseException:
+                response.abort()
+                raise
         if not leg.relayable:
             response.abort()
             raise UpstreamFailed(f"the server's answer is larger than {self._max_bytes} bytes")
@@ -193,7 +217,7 @@ class StreamableWire:
         same = bytes(envelope.id) == leg.id or _same_id(envelope.id, leg.id, optional=bool(envelope.error))
         if envelope.method is not None or not same:
             raise UpstreamFailed("the server answered a request that was not asked")
-        whole = data if envelope.id else b""
+        whole = data if envelope.id and not leg.assigned else b""
         return Answer(
             version=self.version, result=envelope.result, error=envelope.error, whole=whole, status=status
         )
@@ -332,7 +356,8 @@ class _AnswerStream:
         """A large event: let it flow through if it is the answer and may keep its id, else collect it."""
         if part.first:
             head = _RESPONSE_HEAD.match(part.data)
-            if self._leg.relayable and head is not None and head["id"] in (None, self._leg.id):
+            plain = not self._leg.only_complete or _COMPLETE.search(part.data) is not None
+            if self._leg.relayable and plain and head is not None and head["id"] in (None, self._leg.id):
                 self._relay = _PartRelay(self._response)
                 if not self.answered.done():
                     self.answered.set_result(Answer(version=self._wire.version, relay=self._relay))
@@ -386,10 +411,7 @@ class _Collector:
         self._limit = limit
         self._parts: list[bytes] = []
         self._size = 0
-        if self.length is not None and self.length > limit:
-            self.ready.set_result(None)
-        else:
-            response.attach(self._on_data, self._on_end)
+        response.attach(self._on_data, self._on_end)
 
     def _on_data(self, data: bytes) -> None:
         self._parts.append(data)
@@ -398,9 +420,23 @@ class _Collector:
             self._response.pause()
             self.ready.set_result(None)
 
+    @property
+    def is_complete_result(self) -> bool:
+        """Whether the beginning shows that no questions are in it."""
+        return any(_COMPLETE.search(part[:SPILL_BYTES]) is not None for part in self._parts[:1])
+
+    async def everything(self, limit: int) -> bytes:
+        """After all, wait for the whole of it."""
+        self._limit = limit
+        self.ready = asyncio.get_running_loop().create_future()
+        self._response.resume()
+        whole = await self.ready
+        if whole is None:
+            raise UpstreamFailed(f"the server's answer is larger than {limit} bytes")
+        return whole
+
     def _on_end(self, error: Exception | None) -> None:
         if self.ready.done():
-            self._parts.append(b"")
             return
         if error is not None:
             self.ready.set_exception(UpstreamFailed(str(error)))

@@ -78,7 +78,11 @@ class Leg(msgspec.Struct, eq=False):
     id: bytes = b""
     body: bytes = b""
     headers: bytes = b""
+    assigned: bool = False
+    """The id is the wire's own, not the client's."""
     relayable: bool = False
+    only_complete: bool = False
+    """Relayable only if it visibly is a final result, and not questions that must be looked at first."""
     token: bytes = b""
     on_polled: Callable[[int | None], None] | None = None
     on_streaming: Callable[[], None] | None = None
