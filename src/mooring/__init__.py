@@ -1,2 +1,1 @@
 """Mooring stands between every MCP client and every MCP server."""
-

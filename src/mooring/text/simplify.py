@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mooring.text.markdown.atoms import iso_day
+from mooring.text.dates import iso_day
 from mooring.text.report import Path, Report
 from mooring.text.tree import Mark, Node, attributes, children, marks_of, paragraph, plain_text, text
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from markdown_it.common.utils import unescapeAll
 
+from mooring.text.dates import iso_day
 from mooring.text.markdown import attributes as lists
 from mooring.text.markdown import escape
 from mooring.text.tree import Node, attributes, is_raw, plain_text, raw_inline, raw_source
@@ -88,16 +89,6 @@ def _date(item: Node) -> str:
         pairs.append(("ts", stamp))
     label = day or escape.label(stamp)
     return _as_json(item) if label is None else f":date[{label}]{lists.render(pairs)}"
-
-
-def iso_day(stamp: str) -> str | None:
-    """The UTC day of a timestamp in milliseconds, or None when it is none."""
-    if not _MILLISECONDS.fullmatch(stamp):
-        return None
-    try:
-        return f"{_EPOCH + timedelta(milliseconds=int(stamp)):%Y-%m-%d}".rjust(10, "0")
-    except OverflowError:
-        return None
 
 
 def _emoji(item: Node) -> str:
