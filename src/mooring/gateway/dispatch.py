@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from mooring.errors import InvalidParams, InvalidRequest, RpcError
+from mooring.errors import InvalidParams, InvalidRequest, RpcError, http_status_of
 from mooring.gateway.clients import LegacyClient, ModernClient
 from mooring.gateway.exchange import ANONYMOUS, Client, Exchange, Sink
 from mooring.gateway.server import Server
@@ -60,12 +60,11 @@ class Dispatcher:
             key = jsonrpc.id_key(envelope.id)
             if key in client.running:
                 raise InvalidRequest("`id` is in use by another request that is still running")
+            body = jsonrpc.forwardable(data, envelope)
         except RpcError as error:
             sink.answer(jsonrpc.error(envelope.id, error.encode()))
             return
-        exchange = Exchange(
-            server, client, envelope, method, jsonrpc.forwardable(data, envelope), sink, relayable, None, key
-        )
+        exchange = Exchange(server, client, envelope, method, body, sink, relayable, None, key)
         client.running[key] = exchange
         server.start(exchange)
 
@@ -135,8 +134,13 @@ class Dispatcher:
         headers: bytes | None = None,
         relayable: bool = False,
         principal: str = ANONYMOUS,
-    ) -> Exchange:
+    ) -> None:
         """A request that stands alone; its metadata has been checked."""
+        try:
+            body = jsonrpc.forwardable(data, envelope)
+        except RpcError as error:
+            sink.answer(jsonrpc.error(envelope.id, error.encode()), http_status_of(error.code))
+            return
         client: Client = ModernClient(
             version,
             bytes(read.capabilities),
@@ -152,7 +156,7 @@ class Dispatcher:
             client,
             envelope,
             envelope.method or "",
-            jsonrpc.forwardable(data, envelope),
+            body,
             sink,
             relayable,
             headers,
@@ -163,7 +167,6 @@ class Dispatcher:
         running[key] = exchange
         sink.bind(exchange)
         server.start(exchange)
-        return exchange
 
 
 def cancel(running: dict[RequestId, Exchange], envelope: Envelope) -> None:

@@ -159,7 +159,7 @@ class TaskTable:
         if mine >= MAX_TASKS_PER_CLIENT:
             raise InvalidParams("too many tasks of this client; wait for some to finish")
         longest = int(KEPT_SECONDS * 1000)
-        record = TaskRecord(exchange, min(ttl_ms, longest) if ttl_ms else longest)
+        record = TaskRecord(exchange, longest if ttl_ms is None else max(0, min(ttl_ms, longest)))
         exchange.sink = TaskSink(record)
         exchange.relayable = False
         exchange.on_input = lambda waiting: record.change("input_required" if waiting else "working")
