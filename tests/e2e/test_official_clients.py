@@ -41,14 +41,14 @@ def anyio_backend() -> str:
 
 @asynccontextmanager
 async def connected(target: Any, mode: str) -> AsyncIterator[mcp.Client]:
-    async def on_elicitation(_context: Any, _params: Any) -> Any:
+    async def on_elicitation(context: Any, params: Any) -> Any:
         return mcp.types.ElicitResult(action="accept", content={"colour": "blue"})
 
-    async def on_sampling(_context: Any, _params: Any) -> Any:
+    async def on_sampling(context: Any, params: Any) -> Any:
         content = mcp.types.TextContent(type="text", text="hi")
         return mcp.types.CreateMessageResult(role="assistant", content=content, model="m")
 
-    async def on_roots(_context: Any) -> Any:
+    async def on_roots(context: Any) -> Any:
         return mcp.types.ListRootsResult(roots=[])
 
     with anyio.fail_after(40):
