@@ -226,6 +226,7 @@ def test_a_server_that_hangs_does_not_delay_another(gateway: Gateway) -> None:
 def test_a_child_that_does_not_read_its_input_costs_bounded_memory(gateway: Gateway) -> None:
     with StreamablePeer(gateway, "stdio") as peer:
         peer.start_tool("deaf")
+        eventually(lambda: gateway.in_flight("stdio") >= 1, "the server to be told to turn deaf")
         before = gateway.memory_bytes
         calls = [peer.start_tool("good", {"padding": "x" * 1_000_000}) for _ in range(20)]
         for call in calls:
