@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import pytest
 from tests.support.channels import Response, http_request
-from tests.support.gateway import Gateway, Journal, http_server, running_gateway, stdio_server
+from tests.support.gateway import Gateway, http_server, running_gateway, stdio_server
 from tests.support.peers import META, ModernHttpPeer, SsePeer, StdioPeer, StreamablePeer, tool_params
 from tests.support.waiting import eventually
 
@@ -401,7 +401,3 @@ def test_a_request_state_is_good_for_one_call_only(gateway: Gateway) -> None:
         again = peer.start("tools/call", retry).result()
         assert again["isError"] is True
         assert "expired" in again["content"][0]["text"]
-
-
-def test_a_journal_of_the_shared_server_shows_one_process(gateway: Gateway) -> None:
-    assert len(Journal(gateway.folder / "stdio.journal").pids()) == 1

@@ -149,12 +149,17 @@ def test_a_server_may_ask_its_client_and_the_tool_ends_once(pair: Pair, kind: st
 
 def test_what_a_client_did_not_declare_it_is_not_asked(pair: Pair) -> None:
     peer = pair.connect()
-    if pair.version < "2026-07-28" and pair.server_era == "legacy":
-        assert "-32601" in text_of(peer.tool("ask", {"kind": "elicitation"}))  # what the server was told
+    try:
+        told = text_of(peer.tool("ask", {"kind": "elicitation"}))
+    except RpcRefused as refused:
+        told = str(refused.code)
+    # The call fails, or its server hears that there is nobody to ask.
+    if pair.server_era == "modern":
+        assert told == ("-32021" if pair.version == "2026-07-28" else "-32602")
+    elif pair.version == "2026-07-28":
+        assert told == "-32021" or "cancel" in told
     else:
-        with pytest.raises(RpcRefused) as refused:
-            peer.tool("ask", {"kind": "elicitation"})
-        assert refused.value.code == (-32021 if pair.version == "2026-07-28" else -32602)
+        assert "-32601" in told
     assert not peer.of("elicitation/create")
 
 
@@ -208,10 +213,15 @@ def subscribed(pair: Pair) -> bool:
 def test_log_messages_come_from_the_chosen_level_on(pair: Pair) -> None:
     peer = pair.connect()
     peer.set_level("warning")
-    peer.tool("log", {"level": "info", "text": "quiet"})
-    peer.tool("log", {"level": "error", "text": "loud"})
-    peer.wait_for("notifications/message")
-    assert [message["params"]["data"] for message in peer.of("notifications/message")] == ["loud"]
+
+    def speak_up() -> list[Any]:
+        # On a shared channel nothing is passed on for a moment after a call there was given up.
+        peer.tool("log", {"level": "info", "text": "quiet"})
+        peer.tool("log", {"level": "error", "text": "loud"})
+        return peer.of("notifications/message")
+
+    eventually(speak_up, "a log message")
+    assert {message["params"]["data"] for message in peer.of("notifications/message")} == {"loud"}
 
 
 def test_completion_and_prompts_with_images_pass_through(pair: Pair) -> None:

@@ -64,6 +64,7 @@ class Peer:
         self.channel: Channel
         self.pending: dict[Any, Pending] = {}
         self.ids = itertools.count(1)
+        self.serving: list[threading.Thread] = []
 
     @property
     def capabilities(self) -> Json:
@@ -104,7 +105,9 @@ class Peer:
             for one in message:
                 self.receive(one)
         elif "method" in message and "id" in message:
-            threading.Thread(target=self.serve, args=(message,), daemon=True).start()
+            thread = threading.Thread(target=self.serve, args=(message,), daemon=True)
+            self.serving.append(thread)
+            thread.start()
         elif "method" in message:
             self.heard.append(message)
         elif message.get("id") in self.pending:
@@ -131,6 +134,8 @@ class Peer:
         return eventually(lambda: self.of(method) if len(self.of(method)) >= count else None, method)
 
     def close(self) -> None:
+        for thread in self.serving:
+            thread.join(LIMIT_SECONDS)
         self.channel.close()
 
     def __enter__(self) -> Any:

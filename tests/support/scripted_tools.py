@@ -238,6 +238,7 @@ def count(call: Call, steps: int, given: Json) -> Json:
                 "message": f"step {step}{padding}",
             }
             call.send({"method": "notifications/progress", "params": told})
+    call.stopped.wait(float(given.get("pause", 0)))
     return text(f"counted to {steps}")
 
 

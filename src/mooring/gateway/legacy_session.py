@@ -310,8 +310,11 @@ class LegacySession(UpstreamSession):
             # Only a request needs somebody to answer it; everything else has a place of its own.
             alone = len(self.calls) == 1 and self.owner is None and bool(envelope.id) and not self._deaf
             return next(iter(self.calls)) if alone else None
-        if self.owner is None and isinstance(self.wire, DuplexWire) and self.wire.has_given_up:
-            return None  # it may belong to a call whose client has gone
+        if self.owner is None and isinstance(self.wire, DuplexWire):
+            # A question must never reach the wrong client; a log line may, once its call had time to stop.
+            in_doubt = self.wire.has_given_up if envelope.id else self.wire.gave_up_lately
+            if in_doubt:
+                return None  # it may belong to a call whose client has gone
         calls = list(self.calls)
         newest = calls[-1]
         if self.owner is not None or all(call is newest for call in calls):

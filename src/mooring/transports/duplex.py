@@ -11,6 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections import deque
 from contextlib import suppress
+from time import monotonic
 from typing import Final
 
 import msgspec
@@ -23,6 +24,8 @@ from mooring.transports.wire import Answer, Leg, WireEvents
 FORGOTTEN_KEPT: Final = 256
 """How many ids of abandoned requests are remembered, so that their late answers are not called noise."""
 _ANSWER_HEAD: Final = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,19})\s*,')
+GIVEN_UP_SECONDS: Final = 1.0
+"""How long after a cancellation what the server says may still come from the cancelled call."""
 CANCEL_SECONDS: Final = 2.0
 """A server that does not even read its cancellations is not worth waiting for any longer."""
 
@@ -40,6 +43,7 @@ class DuplexWire(ABC):
         self._waiting: dict[int, tuple[Leg, asyncio.Future[Answer]]] = {}
         self._forgotten: deque[int] = deque(maxlen=FORGOTTEN_KEPT)
         self._unanswered: set[int] = set()
+        self._gave_up_at = 0.0
         self._lost: str | None = None
 
     async def send(self, message: bytes) -> None:
@@ -57,6 +61,11 @@ class DuplexWire(ABC):
     def has_given_up(self) -> bool:
         """Whether the server may still be working on a request that nobody waits for any more."""
         return bool(self._unanswered)
+
+    @property
+    def gave_up_lately(self) -> bool:
+        """The same, for a server that stops when it is told to: as specified, it never answers after that."""
+        return bool(self._unanswered) and monotonic() - self._gave_up_at < GIVEN_UP_SECONDS
 
     @property
     def in_flight(self) -> list[Leg]:
@@ -81,6 +90,7 @@ class DuplexWire(ABC):
         except asyncio.CancelledError:
             self._forgotten.append(number)
             self._unanswered.add(number)
+            self._gave_up_at = monotonic()
             await self._tell_cancelled(number)
             raise
         finally:
