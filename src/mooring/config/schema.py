@@ -161,7 +161,7 @@ class Timeouts(Struct, frozen=True):
     connect_seconds: Annotated[
         float,
         Meta(gt=0, description="To accept a connection, or to start and answer the first request."),
-    ] = 10
+    ] = 30
     call_seconds: Annotated[
         float, Meta(gt=0, description="To answer a request. Progress of the call starts it again.")
     ] = 300

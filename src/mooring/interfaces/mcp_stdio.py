@@ -3,6 +3,7 @@ era."""
 
 from __future__ import annotations
 
+import asyncio
 from time import monotonic
 from typing import Final
 
@@ -15,10 +16,13 @@ from mooring.gateway.sessions import SessionTable
 from mooring.gateway.sinks import BatchSink, ChannelSink
 from mooring.protocol import jsonrpc, meta
 from mooring.protocol.jsonrpc import Envelope, RequestId
+from mooring.protocol.lifecycle import Phase
 from mooring.protocol.lines import LineReader, Message, encode_line
 from mooring.protocol.versions import allows_batches
 from mooring.transports.http_upgrade import Upgraded
 
+LAST_ANSWERS_SECONDS: Final = 30.0
+LOOK_AGAIN_SECONDS: Final = 0.02
 BACKLOG_BYTES: Final = 64 * 1024 * 1024
 _MODERN_META: Final = meta.PROTOCOL_VERSION.encode()
 
@@ -47,6 +51,7 @@ class StdioConnection:
         channel.on_data = self._on_data
         channel.on_writable_changed = self._on_writable
         channel.on_closed = self._on_closed
+        channel.on_end = self._on_end
 
     def _send(self, message: bytes) -> None:
         """Write a line. A client that stops reading is let go before its backlog becomes our problem."""
@@ -114,6 +119,22 @@ class StdioConnection:
         self._dispatcher.modern_request(
             self._server, envelope, data, self._sink, self._running, params=params, read=read, version=version
         )
+
+    def _on_end(self) -> None:
+        """The client has said all it had to say: answer what is still open, then hang up."""
+        self._dispatcher.spawn(self._answer_and_leave())
+
+    async def _answer_and_leave(self) -> None:
+        until = monotonic() + LAST_ANSWERS_SECONDS
+        while monotonic() < until and not self._channel.closed:
+            if (
+                not self._running
+                and not self._client.running
+                and self._client.phase is not Phase.INITIALIZING
+            ):
+                break
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        self._channel.close()
 
     def _on_closed(self) -> None:
         for exchange in list(self._running.values()):

@@ -101,6 +101,10 @@ class ServerConnection(BoundedConnection):
                 self.abort()
 
     def eof_received(self) -> bool:
+        upgraded = self._upgraded
+        if upgraded is not None and upgraded.on_end is not None:
+            upgraded.on_end()
+            return True  # it may still read what we have to say
         self._client_gone("the client closed the connection")
         return False
 

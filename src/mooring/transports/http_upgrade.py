@@ -23,9 +23,12 @@ class Upgraded:
     Set `on_data` and `on_closed` right after `Reply.upgrade`; bytes that came with the request are delivered
     at the next turn of the loop. `on_closed` is called once, whoever closes. As with replies, whoever writes
     while `writable` is False fills our memory.
+
+    With `on_end` set, a peer that has sent all it had to say can still be answered; without it, that ends the
+    connection.
     """
 
-    __slots__ = ("_channel", "closed", "on_closed", "on_data", "on_writable_changed", "writable")
+    __slots__ = ("_channel", "closed", "on_closed", "on_data", "on_end", "on_writable_changed", "writable")
 
     def __init__(self, channel: UpgradedChannel) -> None:
         self._channel = channel
@@ -33,6 +36,7 @@ class Upgraded:
         self.writable = True
         self.on_data: Callable[[bytes], object] | None = None
         self.on_closed: Callable[[], object] | None = None
+        self.on_end: Callable[[], object] | None = None
         self.on_writable_changed: Callable[[bool], object] | None = None
 
     def write(self, data: bytes) -> None:
