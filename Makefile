@@ -37,8 +37,9 @@ setup: .venv/dev
 demo: .venv/runtime
 	@$(BIN)/python scripts/demo.py
 
+# What fails is repeated once, alone: the end-to-end tests share two cores with everything they start.
 test: .venv/dev
-	$(PYTEST)
+	$(PYTEST) || (echo "repeating once what failed" && $(PYTEST) --last-failed --last-failed-no-failures=none)
 
 check: .venv/dev
 	$(BIN)/ruff format --check .

@@ -21,7 +21,8 @@ from mooring.protocol.lines import LineReader, Message, encode_line
 from mooring.protocol.versions import allows_batches
 from mooring.transports.http_upgrade import Upgraded
 
-LAST_ANSWERS_SECONDS: Final = 30.0
+LAST_ANSWERS_SECONDS: Final = 2.0
+"""Long enough for a server to start and say hello; a client that leaves must not keep its calls running."""
 LOOK_AGAIN_SECONDS: Final = 0.02
 BACKLOG_BYTES: Final = 64 * 1024 * 1024
 _MODERN_META: Final = meta.PROTOCOL_VERSION.encode()
@@ -127,14 +128,17 @@ class StdioConnection:
     async def _answer_and_leave(self) -> None:
         until = monotonic() + LAST_ANSWERS_SECONDS
         while monotonic() < until and not self._channel.closed:
-            if (
-                not self._running
-                and not self._client.running
-                and self._client.phase is not Phase.INITIALIZING
-            ):
+            if not self._owes_an_answer:
                 break
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
         self._channel.close()
+
+    @property
+    def _owes_an_answer(self) -> bool:
+        """A stream of changes does not count: it is answered only when it ends, and it ends with its client."""
+        if self._client.running or self._client.phase is Phase.INITIALIZING:
+            return True
+        return any(exchange.method != "subscriptions/listen" for exchange in self._running.values())
 
     def _on_closed(self) -> None:
         for exchange in list(self._running.values()):

@@ -13,11 +13,25 @@ from mooring.errors import RpcError, UpstreamFailed, UpstreamUnavailable
 from mooring.protocol import jsonrpc
 from mooring.protocol.sse import Event, EventPart, EventReader, EventTooLarge
 from mooring.transports.http_client import ClientPool, Response
-from mooring.transports.http_errors import ConnectFailed, TransportError
+from mooring.transports.http_errors import ConnectFailed, ConnectionLost, TransportError
 from mooring.transports.wire import Answer, Leg, Relay, SessionLost, WireEvents
 
 SPILL_BYTES: Final = 256 * 1024
 """An event larger than this flows through while it arrives instead of being collected first."""
+REPEATABLE: Final = frozenset(
+    {
+        "initialize",
+        "server/discover",
+        "tools/list",
+        "prompts/list",
+        "prompts/get",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "completion/complete",
+    }
+)
+"""Requests that change nothing at the server, however often they are made."""
 ERROR_BODY_BYTES: Final = 64 * 1024
 RETRY_MILLISECONDS: Final = 1000
 """How long to wait before polling a stream again when the server expressed no wish."""
@@ -102,7 +116,7 @@ class StreamableWire:
         try:
             response = await self._pool.request(b"POST", self._target, headers, leg.body)
         except TransportError as error:
-            raise _translated(error) from error
+            raise _translated(error, repeatable=leg.method in REPEATABLE) from error
         if leg.method == "initialize":
             self.offered_session = response.header(b"mcp-session-id")
         if response.complete and response.status == 200 and not _is_event_stream(response):
@@ -541,7 +555,11 @@ class _Unsolicited:
             self.ended.set_result(self._reader.last_id)
 
 
-def _translated(error: TransportError) -> UpstreamFailed:
+def _translated(error: TransportError, *, repeatable: bool = False) -> UpstreamFailed:
+    """A connection that the server closed just as we used it again proves nothing, but asking twice for
+    something that changes nothing does no harm."""
+    if isinstance(error, ConnectionLost) and repeatable and not error.response_started:
+        return UpstreamUnavailable(str(error))
     return UpstreamUnavailable(str(error)) if isinstance(error, ConnectFailed) else UpstreamFailed(str(error))
 
 
