@@ -106,7 +106,17 @@ def _run_all(
         comparisons = [
             pool.submit(_compare_one, each, references[each.reference], impossible, folder) for each in chosen
         ]
-        return [comparison.result() for comparison in comparisons]
+        outcomes = [comparison.result() for comparison in comparisons]
+    # Several scenarios look at the clock: what was lost beside other runs is tried once more, alone.
+    again = folder / "again"
+    return [
+        outcome
+        if outcome.is_good
+        else _compare_one(
+            outcome.configuration, references[outcome.configuration.reference], impossible, again
+        )
+        for outcome in outcomes
+    ]
 
 
 def _compare_one(
