@@ -135,7 +135,7 @@ class StdioConnection:
 
     @property
     def _owes_an_answer(self) -> bool:
-        """A stream of changes does not count: it is answered only when it ends, and it ends with its client."""
+        """A stream of changes does not count: it is answered when it ends, with its client."""
         if self._client.running or self._client.phase is Phase.INITIALIZING:
             return True
         return any(exchange.method != "subscriptions/listen" for exchange in self._running.values())
