@@ -15,7 +15,7 @@ from tests.support.peers import ModernHttpPeer, RpcRefused, SsePeer, StreamableP
 from tests.support.waiting import eventually
 
 BAD = [sys.executable, "-S", str(SUPPORT / "bad_server.py")]
-CALL_SECONDS = 2.0
+CALL_SECONDS = 1.5
 UPSTREAM_FAILED = -31001
 TIMED_OUT = -31002
 

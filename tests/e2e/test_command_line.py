@@ -7,11 +7,12 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.e2e.conftest import LEGACY_SERVERS, SERVERS, Harbour
+from tests.e2e.conftest import SERVERS, Harbour
 from tests.support.gateway import Gateway, program
-from tests.support.peers import ModernHttpPeer, StdioPeer, StreamablePeer
+from tests.support.peers import ModernHttpPeer, ModernStdioPeer, StdioPeer, StreamablePeer
 from tests.support.waiting import eventually
 
 
@@ -123,13 +124,25 @@ def test_trace_reads_well_in_a_terminal(gateway: Gateway, tmp_path: Path) -> Non
     assert all(len(line) < 400 for line in trace.text().splitlines())
 
 
-@pytest.mark.parametrize("server", LEGACY_SERVERS)
-def test_the_stdio_bridge_ends_with_its_input(gateway: Gateway, server: str) -> None:
-    with StdioPeer(gateway, server) as peer:
-        assert peer.tool("echo", {"text": "x"})["content"][0]["text"] == "x"
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("kind", [StdioPeer, ModernStdioPeer])
+def test_the_stdio_bridge_answers_what_was_asked_and_ends_with_its_input(
+    gateway: Gateway, server: str, kind: Any
+) -> None:
+    with kind(gateway, server) as peer:
+        peer.watch()
+        call = peer.start_tool("nap", {"seconds": 0.3})
+        assert peer.channel.process.stdin is not None
+        peer.channel.process.stdin.close()
+        assert call.result()["content"][0]["text"] == "woke up"
+        assert peer.channel.process.wait(10) == 0
+
+
+def test_a_bridge_whose_client_has_gone_does_not_keep_its_calls_running(gateway: Gateway) -> None:
+    with StdioPeer(gateway, "stdio-legacy") as peer:
         peer.start_tool("wait")
-        eventually(lambda: gateway.in_flight(server) == 1, "the call to be under way")
+        eventually(lambda: gateway.in_flight("stdio-legacy") == 1, "the call to be under way")
         assert peer.channel.process.stdin is not None
         peer.channel.process.stdin.close()
         assert peer.channel.process.wait(10) == 0
-        eventually(lambda: gateway.in_flight(server) == 0, "its call to be over")
+        eventually(lambda: gateway.in_flight("stdio-legacy") == 0, "its call to be over")

@@ -100,7 +100,7 @@ async def test_the_python_client_over_http_sse(harbour: Harbour, server: str) ->
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("server", SERVERS)
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", MODES[:2])
 async def test_the_python_client_over_the_stdio_bridge(harbour: Harbour, server: str, mode: str) -> None:
     environment = {"MOORING_SOCKET": str(harbour.gateway.socket)}
     bridge = mcp.StdioServerParameters(command=program(), args=["proxy", "stdio", server], env=environment)
@@ -109,8 +109,11 @@ async def test_the_python_client_over_the_stdio_bridge(harbour: Harbour, server:
 
 
 @needs_node
-@pytest.mark.parametrize("server", SERVERS)
-@pytest.mark.parametrize("kind", ["http", "sse", "stdio"])
+@pytest.mark.parametrize(
+    ("kind", "server"),
+    [("http", server) for server in SERVERS]
+    + [(kind, server) for kind in ("sse", "stdio") for server in ("stdio-legacy", "http-modern")],
+)
 def test_the_typescript_client(harbour: Harbour, server: str, kind: str) -> None:
     gateway = harbour.gateway
     target = [program(), "proxy", "stdio", server] if kind == "stdio" else [gateway.url(server)]
