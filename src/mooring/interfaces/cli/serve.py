@@ -36,6 +36,8 @@ def run(arguments: argparse.Namespace) -> int:
     show_log(arguments.log_level)
     try:
         return run_gateway(loaded.config, ready=ready)
+    except FileExistsError as error:
+        raise Failed(f"a gateway already runs on this data directory: {error}") from error
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
             raise
