@@ -39,6 +39,7 @@ demo: .venv/runtime
 
 # What fails is repeated once, alone: the end-to-end tests share two cores with everything they start.
 test: .venv/dev
+	-@$(BIN)/python -m tests.conformance.setup
 	$(PYTEST) || (echo "repeating once what failed" && $(PYTEST) --last-failed --last-failed-no-failures=none)
 
 check: .venv/dev
