@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
@@ -190,9 +190,14 @@ async def by_callbacks(response: Any) -> None:
     await ended
 
 
-@pytest.fixture(autouse=True)
-def quiet() -> None:
-    logging.getLogger("mooring.http").setLevel(logging.CRITICAL)
+@pytest.fixture(autouse=True, scope="module")
+def quiet() -> Iterator[None]:
+    """Thousands of refusals say nothing; the tests that come after this module read the log again."""
+    logger = logging.getLogger("mooring.http")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    yield
+    logger.setLevel(before)
 
 
 @pytest.mark.parametrize("use_uvloop", [False, True], ids=["asyncio", "uvloop"])
