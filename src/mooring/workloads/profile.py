@@ -1,0 +1,68 @@
+"""What a workload may touch: the permission profile, as ToolHive writes it and as Mooring enforces it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from mooring.errors import MooringError
+
+
+class InvalidProfile(MooringError):
+    """A profile that cannot be read, or that asks for what cannot be given."""
+
+
+class Outbound(Struct, frozen=True, omit_defaults=True):
+    """Where a workload may connect to: host *and* port must be allowed."""
+
+    insecure_allow_all: Annotated[
+        bool, Meta(description="Every host and port of the internet; still no private or local address.")
+    ] = False
+    allow_host: Annotated[
+        tuple[str, ...],
+        Meta(description="Names or addresses; `.example.com` is the domain and everything below it."),
+    ] = ()
+    allow_port: Annotated[
+        tuple[int, ...], Meta(description="Ports. Empty with hosts named: 80 and 443.")
+    ] = ()
+
+
+class Inbound(Struct, frozen=True, omit_defaults=True):
+    """Who may reach a published port; without one only the gateway can reach the workload."""
+
+    allow_host: Annotated[tuple[str, ...], Meta(description="Names or addresses of callers.")] = ()
+
+
+class Network(Struct, frozen=True, omit_defaults=True):
+    """Connections out of and into the workload."""
+
+    mode: Annotated[
+        str, Meta(description="`bridge`, `none` or empty. `host` and named networks are refused.")
+    ] = ""
+    outbound: Annotated[Outbound, Meta(description="Where it may connect to.")] = Outbound()
+    inbound: Annotated[Inbound, Meta(description="Who may reach its published ports.")] = Inbound()
+
+
+class PermissionProfile(Struct, frozen=True, omit_defaults=True):
+    """Everything a workload may touch besides its own program. Nothing by default."""
+
+    name: Annotated[str, Meta(description="What people call it.")] = ""
+    read: Annotated[
+        tuple[str, ...],
+        Meta(description="Files and folders it may read: `path`, `host:inside` or `volume://name:inside`."),
+    ] = ()
+    write: Annotated[
+        tuple[str, ...], Meta(description="Files and folders it may change, written in the same ways.")
+    ] = ()
+    network: Annotated[Network, Meta(description="Where it may connect to.")] = Network()
+    privileged: Annotated[
+        bool, Meta(description="Full access to the host. The process runtime refuses it.")
+    ] = False
+
+
+NONE = PermissionProfile(name="none")
+"""Nothing but its own program."""
+NETWORK = PermissionProfile(name="network", network=Network(outbound=Outbound(insecure_allow_all=True)))
+"""The internet, and nothing on this machine or beside it."""
+BUILT_IN = {profile.name: profile for profile in (NONE, NETWORK)}
