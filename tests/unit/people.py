@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Raw
 
 from mooring.gateway.exchange import Exchange
+from mooring.gateway.principal import Caller, Principal
 from mooring.protocol import jsonrpc
 from mooring.protocol.versions import Era, era_of
 from mooring.transports.wire import Answer, Leg, Relay
@@ -28,6 +29,7 @@ class Person:
         self.era: Era = era_of(version)
         self.version = version
         self.principal = principal
+        self.caller = Caller(Principal(principal, principal))
         self.capabilities = b"{}"
         self.info = b""
         self.log_level = b""

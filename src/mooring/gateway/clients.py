@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Raw
 
 from mooring.errors import RpcError
-from mooring.gateway.exchange import ANONYMOUS, Exchange
+from mooring.gateway.exchange import Exchange
 from mooring.gateway.interactions import Interactions
+from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.streams import EventOutlet, StreamLog
 from mooring.gateway.subscriptions import LIST_CHANGES, Filter
 from mooring.gateway.tracing import Tracer
@@ -78,6 +79,7 @@ class LegacyClient:
         "_next_stream",
         "_streams",
         "alias",
+        "caller",
         "capabilities",
         "channel",
         "closed",
@@ -104,14 +106,15 @@ class LegacyClient:
         tracer: Tracer,
         *,
         alias: str,
-        principal: str = ANONYMOUS,
+        caller: Caller = NOBODY,
         channel: Callable[[bytes], None] | None = None,
     ) -> None:
         self.era = Era.LEGACY
         self.session_id = session_id
         self.alias = alias
         self.key = f"session:{alias}"
-        self.principal = principal
+        self.caller = caller
+        self.principal = caller.principal.id
         self.tracer = tracer
         self.channel = channel
         self.phase = Phase.CONNECTED
@@ -291,6 +294,7 @@ class ModernClient:
 
     __slots__ = (
         "_interactions",
+        "caller",
         "capabilities",
         "era",
         "info",
@@ -309,14 +313,15 @@ class ModernClient:
         log_level: bytes,
         interactions: Interactions,
         running: dict[RequestId, Exchange],
-        principal: str = ANONYMOUS,
+        caller: Caller = NOBODY,
     ) -> None:
         self.era = Era.MODERN
         self.version = version
         self.capabilities = capabilities
         self.info = info
         self.log_level = log_level
-        self.principal = principal
+        self.caller = caller
+        self.principal = caller.principal.id
         self.key = ""
         self.running = running
         self._interactions = interactions

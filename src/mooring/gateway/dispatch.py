@@ -11,7 +11,8 @@ from msgspec import Raw
 
 from mooring.errors import InvalidParams, InvalidRequest, RpcError, http_status_of
 from mooring.gateway.clients import LegacyClient, ModernClient
-from mooring.gateway.exchange import ANONYMOUS, Client, Exchange, Sink
+from mooring.gateway.exchange import Client, Exchange, Sink
+from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.protocol import jsonrpc, lifecycle, meta
 from mooring.protocol.jsonrpc import Envelope, RequestId
@@ -64,7 +65,9 @@ class Dispatcher:
         except RpcError as error:
             sink.answer(jsonrpc.error(envelope.id, error.encode()))
             return
-        exchange = Exchange(server, client, envelope, method, body, sink, relayable, None, key)
+        exchange = Exchange(
+            server, client, envelope, method, body, sink, relayable, None, key, caller=client.caller
+        )
         client.running[key] = exchange
         server.start(exchange)
 
@@ -133,7 +136,7 @@ class Dispatcher:
         version: str,
         headers: bytes | None = None,
         relayable: bool = False,
-        principal: str = ANONYMOUS,
+        caller: Caller = NOBODY,
     ) -> None:
         """A request that stands alone; its metadata has been checked."""
         try:
@@ -148,7 +151,7 @@ class Dispatcher:
             bytes(read.log_level),
             server.interactions,
             running,
-            principal,
+            caller,
         )
         key = jsonrpc.id_key(envelope.id)
         exchange = Exchange(
@@ -163,6 +166,7 @@ class Dispatcher:
             key,
             params,
             read,
+            caller=caller,
         )
         running[key] = exchange
         sink.bind(exchange)

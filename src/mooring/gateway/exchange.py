@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Raw
 
 from mooring.errors import RpcError
+from mooring.gateway.principal import NOBODY, Caller
 from mooring.protocol import meta
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.meta import Meta, Params
 from mooring.protocol.versions import Era
+from mooring.transports.http_response import Response
+from mooring.transports.http_upstream import UpstreamConnection
 from mooring.transports.wire import Answer, Leg, Relay
 
 ANONYMOUS = "anonymous"
@@ -47,6 +50,8 @@ class Client(Protocol):
     era: Era
     version: str
     principal: str
+    """The id of `caller.principal`."""
+    caller: Caller
     capabilities: bytes
     info: bytes
     log_level: bytes
@@ -57,6 +62,20 @@ class Client(Protocol):
     async def ask(self, exchange: Exchange | None, method: str, params: bytes | Raw) -> Answer: ...
     def push(self, message: bytes) -> None: ...
     def wants_log(self, level: str) -> bool: ...
+
+
+class Posted(msgspec.Struct, eq=False):
+    """A request that is already on its way: in which session, on which connection, and its answer."""
+
+    session: Any
+    connection: UpstreamConnection
+    response: asyncio.Future[Response]
+
+
+class OnTheShortWay(Protocol):
+    """A call without a task, which can be given up all the same."""
+
+    def give_up(self) -> None: ...
 
 
 class Parked(Protocol):
@@ -94,6 +113,12 @@ class Exchange(msgspec.Struct, eq=False):
     failure: RpcError | None = None
     begun: bool = False
     withdrawn: bool = False
+    direct: OnTheShortWay | None = None
+    posted: Posted | None = None
+    caller: Caller = NOBODY
+    """Who sent this very request: a later one of the same session may come with another credential."""
+    guarded: bool = False
+    """A part of a request that the chain has already let through."""
 
     def read_params(self) -> Params:
         """The members of the params that routing looks at, decoded on first use."""
@@ -131,6 +156,8 @@ class Exchange(msgspec.Struct, eq=False):
             self.withdrawn = True  # a task that is cancelled before its first step would not even clean up
         elif self.task is not None:
             self.task.cancel()
+        elif self.direct is not None:
+            self.direct.give_up()
 
 
 Handler = Callable[[Exchange], Awaitable[Answer | None]]

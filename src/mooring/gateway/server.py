@@ -56,6 +56,8 @@ GONE_IN_MODERN: Final = frozenset(
 )
 """Requests that 2026-07-28 no longer has."""
 MODERN_TASK_METHODS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
+OURS_IN_MODERN: Final = GONE_IN_MODERN | MODERN_TASK_METHODS | {"server/discover", "subscriptions/listen"}
+"""What the gateway has to look at itself."""
 MAX_SUBSCRIPTIONS: Final = 1_000
 REATTACH_SECONDS: Final = (0.5, 30.0)
 """First and longest wait before a lost subscription is tried again."""
@@ -91,6 +93,7 @@ class Server:
             **dict.fromkeys(NOT_IN_LEGACY, self._unknown),
         }
         self._handle: Handler = compose(chain, self._route)
+        self._is_bare = not chain
 
     # Running an exchange
 
@@ -103,10 +106,30 @@ class Server:
         exchange.deadline = now + policy.call_seconds
         exchange.final_deadline = now + policy.total_seconds
         self.exchanges[exchange] = None
+        if self._is_bare and self._begin_directly(exchange):
+            return
+        self.take_over(exchange)
+
+    def take_over(self, exchange: Exchange) -> None:
+        """Run an exchange as a task."""
         loop = self._loop
         if loop is None:  # asked for once: it is a system call
             loop = self._loop = asyncio.get_running_loop()
         exchange.task = loop.create_task(self._run(exchange))
+
+    def _begin_directly(self, exchange: Exchange) -> bool:
+        """Whether the exchange could be sent on the short way, where nothing but its bytes matter."""
+        method = exchange.method
+        if exchange.sink is None or self.tracer.active:
+            return False
+        if exchange.client.era is Era.LEGACY:
+            if method in self._legacy_routes:
+                return False
+            if method == "tools/call" and jsonrpc.may_contain(exchange.body, b'"task"'):
+                return False
+        elif method in OURS_IN_MODERN or self._annotations:
+            return False
+        return self.upstream.begin_directly(self, exchange)
 
     async def _run(self, exchange: Exchange) -> None:
         exchange.begun = True
@@ -122,12 +145,15 @@ class Server:
             log.exception("%s: `%s` failed", self.id, exchange.method)
             self._fail(exchange, RpcError("internal error", code=INTERNAL_ERROR))
         finally:
-            del self.exchanges[exchange]
-            running = exchange.client.running
-            if exchange.key is not None and running.get(exchange.key) is exchange:
-                del running[exchange.key]
+            self.forget(exchange)
             if exchange.parked is not None:
                 self.interactions.forget(exchange)
+
+    def forget(self, exchange: Exchange) -> None:
+        del self.exchanges[exchange]
+        running = exchange.client.running
+        if exchange.key is not None and running.get(exchange.key) is exchange:
+            del running[exchange.key]
 
     def _cancelled(self, exchange: Exchange) -> None:
         if exchange.failure is not None:
@@ -271,6 +297,7 @@ class Server:
         envelope = jsonrpc.Envelope("2.0", exchange.envelope.id, exchange.method, Raw(params))
         body = jsonrpc.request(envelope.id, exchange.method, params)
         inner = Exchange(self, exchange.client, envelope, exchange.method, body, None)
+        inner.caller, inner.guarded = exchange.caller, True
         record = self.tasks.create(inner, ttl)
         self.start(inner)
         return Answer(version=exchange.client.version, result=tasks.created_legacy(record))

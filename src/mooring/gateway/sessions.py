@@ -10,7 +10,7 @@ from typing import Final
 
 from mooring.errors import MooringError, SessionGone
 from mooring.gateway.clients import LegacyClient
-from mooring.gateway.exchange import ANONYMOUS
+from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.sealing import Seal
 from mooring.gateway.server import Server
 
@@ -47,26 +47,27 @@ class SessionTable:
         server: Server,
         now: float,
         *,
-        principal: str = ANONYMOUS,
+        caller: Caller = NOBODY,
         channel: Callable[[bytes], None] | None = None,
     ) -> LegacyClient:
         """A new session, not yet initialized. Its id names server and principal to whoever holds the key."""
         if len(self._sessions) >= MAX_SESSIONS:
             raise TooManySessions("too many sessions are open; end some, or try again later")
         alias = secrets.token_hex(6)
-        values = {"server": server.id, "principal": principal, "alias": alias}
+        values = {"server": server.id, "principal": caller.principal.id, "alias": alias}
         session_id = self._seal.wrap(PURPOSE, values, ttl_seconds=SESSION_ID_SECONDS).encode()
-        client = LegacyClient(session_id, server.tracer, alias=alias, principal=principal, channel=channel)
+        client = LegacyClient(session_id, server.tracer, alias=alias, caller=caller, channel=channel)
         client.last_seen = now
         self._sessions[session_id] = (client, server)
         return client
 
-    def find(self, session_id: bytes, server: Server, principal: str, now: float) -> LegacyClient:
+    def find(self, session_id: bytes, server: Server, caller: Caller, now: float) -> LegacyClient:
         """The session with this id, if it is of this server and principal; anything else does not exist."""
         entry = self._sessions.get(session_id)
-        if entry is None or entry[1] is not server or entry[0].principal != principal:
+        if entry is None or entry[1] is not server or entry[0].principal != caller.principal.id:
             raise SessionGone("no such session; start again with `initialize`")
         client = entry[0]
+        client.caller = caller
         client.last_seen = now
         return client
 

@@ -16,7 +16,7 @@ from mooring.errors import (
 )
 from mooring.gateway.clients import LegacyClient
 from mooring.gateway.dispatch import Dispatcher
-from mooring.gateway.exchange import ANONYMOUS
+from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable, TooManySessions
 from mooring.gateway.sinks import BatchSink, PostSink
@@ -44,21 +44,21 @@ class McpEndpoint:
         self._sessions = sessions
         self._dispatcher = dispatcher
 
-    def handle(self, request: Request, reply: Reply, extra: Headers) -> None:
+    def handle(self, request: Request, reply: Reply, extra: Headers, caller: Caller = NOBODY) -> None:
         """`extra` are headers for whatever we answer (CORS)."""
         method = request.method
         if method == b"POST":
-            self._post(request, reply, extra)
+            self._post(request, reply, extra, caller)
         elif method == b"GET":
-            self._get(request, reply, extra)
+            self._get(request, reply, extra, caller)
         elif method == b"DELETE":
-            self._delete(request, reply, extra)
+            self._delete(request, reply, extra, caller)
         else:
             reply.send(405, ALLOW + extra, b"")
 
     # POST
 
-    def _post(self, request: Request, reply: Reply, extra: Headers) -> None:
+    def _post(self, request: Request, reply: Reply, extra: Headers, caller: Caller) -> None:
         body = request.body
         kind = request.header(b"content-type")
         if kind is None or kind[:16].lower() != b"application/json":
@@ -67,7 +67,7 @@ class McpEndpoint:
         try:
             jsonrpc.check_text(body)
             if jsonrpc.is_batch(body):
-                self._batch(request, reply, body, extra)
+                self._batch(request, reply, body, extra, caller)
                 return
             envelope = jsonrpc.decode(body)
         except RpcError as error:
@@ -75,18 +75,24 @@ class McpEndpoint:
             return
         version = request.header(b"mcp-protocol-version")
         if _is_modern(request, version, envelope):
-            self._modern(request, reply, envelope, extra)
+            self._modern(request, reply, envelope, extra, caller)
         else:
-            self._legacy(request, reply, envelope, version, extra)
+            self._legacy(request, reply, envelope, version, extra, caller)
 
     def _legacy(
-        self, request: Request, reply: Reply, envelope: Envelope, version: bytes | None, extra: Headers
+        self,
+        request: Request,
+        reply: Reply,
+        envelope: Envelope,
+        version: bytes | None,
+        extra: Headers,
+        caller: Caller,
     ) -> None:
         session_id = request.header(b"mcp-session-id")
-        if envelope.method == "initialize" and (session_id is None or not self._is_open(session_id)):
-            self._initialize(request, reply, envelope, extra)
+        if envelope.method == "initialize" and (session_id is None or not self._is_open(session_id, caller)):
+            self._initialize(request, reply, envelope, extra, caller)
             return
-        client = self._find(session_id, reply, envelope, extra)
+        client = self._find(session_id, reply, envelope, extra, caller)
         if client is None:
             return
         if version is not None and version not in _LEGACY_SPELLED:
@@ -107,19 +113,21 @@ class McpEndpoint:
                 self._server, client, envelope, request.body, sink, relayable=True
             )
 
-    def _is_open(self, session_id: bytes) -> bool:
+    def _is_open(self, session_id: bytes, caller: Caller) -> bool:
         try:
-            self._sessions.find(session_id, self._server, ANONYMOUS, monotonic())
+            self._sessions.find(session_id, self._server, caller, monotonic())
         except SessionGone:
             return False
         return True
 
-    def _initialize(self, request: Request, reply: Reply, envelope: Envelope, extra: Headers) -> None:
+    def _initialize(
+        self, request: Request, reply: Reply, envelope: Envelope, extra: Headers, caller: Caller
+    ) -> None:
         if not envelope.id:
             refuse(reply, 400, "`initialize` is a request and needs an `id`", extra)
             return
         try:
-            client = self._sessions.create(self._server, monotonic())
+            client = self._sessions.create(self._server, monotonic(), caller=caller)
         except TooManySessions as error:
             refuse(reply, 503, str(error), extra, envelope.id)
             return
@@ -130,22 +138,27 @@ class McpEndpoint:
         self._dispatcher.legacy_request(self._server, client, envelope, request.body, sink)
 
     def _find(
-        self, session_id: bytes | None, reply: Reply, envelope: Envelope | None, extra: Headers
+        self,
+        session_id: bytes | None,
+        reply: Reply,
+        envelope: Envelope | None,
+        extra: Headers,
+        caller: Caller,
     ) -> LegacyClient | None:
         request_id = envelope.id if envelope is not None and envelope.method is not None else b""
         if session_id is None:
             refuse(reply, 400, "`Mcp-Session-Id` is missing; start with `initialize`", extra, request_id)
             return None
         try:
-            return self._sessions.find(session_id, self._server, ANONYMOUS, monotonic())
+            return self._sessions.find(session_id, self._server, caller, monotonic())
         except SessionGone as error:
             refuse(reply, 404, str(error), extra, request_id)
             return None
 
-    def _batch(self, request: Request, reply: Reply, body: bytes, extra: Headers) -> None:
+    def _batch(self, request: Request, reply: Reply, body: bytes, extra: Headers, caller: Caller) -> None:
         if _names_modern(request):
             raise InvalidRequest("this revision has no batches; send one message per POST")
-        client = self._find(request.header(b"mcp-session-id"), reply, None, extra)
+        client = self._find(request.header(b"mcp-session-id"), reply, None, extra, caller)
         if client is None:
             return
         if not allows_batches(client.version):
@@ -168,7 +181,9 @@ class McpEndpoint:
             else:
                 self._dispatcher.legacy_request(self._server, client, envelope, data, sink)
 
-    def _modern(self, request: Request, reply: Reply, envelope: Envelope, extra: Headers) -> None:
+    def _modern(
+        self, request: Request, reply: Reply, envelope: Envelope, extra: Headers, caller: Caller
+    ) -> None:
         tracer = self._server.tracer
         if tracer.active:
             tracer.message("client", "in", request.peer, request.body)
@@ -204,11 +219,12 @@ class McpEndpoint:
             version=version,
             headers=given,
             relayable=True,
+            caller=caller,
         )
 
     # GET and DELETE: legacy sessions only
 
-    def _get(self, request: Request, reply: Reply, extra: Headers) -> None:
+    def _get(self, request: Request, reply: Reply, extra: Headers, caller: Caller) -> None:
         if _names_modern(request):
             reply.send(405, ALLOW_POST + extra, b"")
             return
@@ -216,7 +232,7 @@ class McpEndpoint:
         if b"text/event-stream" not in accepted and b"*/*" not in accepted:
             refuse(reply, 406, "a GET here opens a stream: accept `text/event-stream`", extra)
             return
-        client = self._find(request.header(b"mcp-session-id"), reply, None, extra)
+        client = self._find(request.header(b"mcp-session-id"), reply, None, extra, caller)
         if client is None:
             return
         last = request.header(b"last-event-id")
@@ -238,11 +254,11 @@ class McpEndpoint:
         if place[0] == 0:
             self._dispatcher.attach(self._server, client)
 
-    def _delete(self, request: Request, reply: Reply, extra: Headers) -> None:
+    def _delete(self, request: Request, reply: Reply, extra: Headers, caller: Caller) -> None:
         if _names_modern(request):
             reply.send(405, ALLOW_POST + extra, b"")
             return
-        client = self._find(request.header(b"mcp-session-id"), reply, None, extra)
+        client = self._find(request.header(b"mcp-session-id"), reply, None, extra, caller)
         if client is not None:
             reply.send(200, extra, b"")
             self._dispatcher.spawn(self._sessions.close(client))

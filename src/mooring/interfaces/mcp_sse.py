@@ -7,7 +7,7 @@ from typing import Final
 
 from mooring.errors import RpcError, SessionGone
 from mooring.gateway.dispatch import Dispatcher
-from mooring.gateway.exchange import ANONYMOUS
+from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable, TooManySessions
 from mooring.gateway.sinks import BatchSink, ChannelSink
@@ -31,13 +31,13 @@ class SseEndpoint:
         self._dispatcher = dispatcher
         self._outlets: set[EventOutlet] = set()
 
-    def open(self, request: Request, reply: Reply, extra: Headers) -> None:
+    def open(self, request: Request, reply: Reply, extra: Headers, caller: Caller = NOBODY) -> None:
         """The stream. When it ends, so does the session, and everything that runs in it."""
         if request.method != b"GET":
             reply.send(405, ((b"allow", b"GET, OPTIONS"), *extra), b"")
             return
         try:
-            client = self._sessions.create(self._server, monotonic(), channel=lambda _: None)
+            client = self._sessions.create(self._server, monotonic(), caller=caller, channel=lambda _: None)
         except TooManySessions as error:
             refuse(reply, 503, str(error), extra)
             return
@@ -57,7 +57,7 @@ class SseEndpoint:
         address = b"/mcp/%b/messages?%b%b" % (self._server.id.encode(), SESSION_PARAMETER, client.session_id)
         outlet.write(encode_event(address, event=b"endpoint"))
 
-    def post(self, request: Request, reply: Reply, extra: Headers) -> None:
+    def post(self, request: Request, reply: Reply, extra: Headers, caller: Caller = NOBODY) -> None:
         """A message; its answer comes on the stream."""
         if request.method != b"POST":
             reply.send(405, ((b"allow", b"POST, OPTIONS"), *extra), b"")
@@ -66,7 +66,7 @@ class SseEndpoint:
             request.query[len(SESSION_PARAMETER) :] if request.query.startswith(SESSION_PARAMETER) else b""
         )
         try:
-            client = self._sessions.find(session_id, self._server, ANONYMOUS, monotonic())
+            client = self._sessions.find(session_id, self._server, caller, monotonic())
             jsonrpc.check_text(request.body)
             batch = jsonrpc.is_batch(request.body)
             if batch and client.version and not allows_batches(client.version):
