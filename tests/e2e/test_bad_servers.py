@@ -213,6 +213,7 @@ def test_a_server_that_hangs_does_not_delay_another(gateway: Gateway) -> None:
     with StreamablePeer(gateway, "stdio") as stuck, StreamablePeer(gateway, "other") as free:
         still_works(free)
         hanging = [stuck.start_tool("silent") for _ in range(5)]
+        eventually(lambda: gateway.in_flight("stdio") == 5, "the calls to be under way")
         stuck.start_tool("deaf")
         started = time.monotonic()
         for _ in range(20):
@@ -227,7 +228,7 @@ def test_a_child_that_does_not_read_its_input_costs_bounded_memory(gateway: Gate
     with StreamablePeer(gateway, "stdio") as peer:
         eventually(lambda: gateway.in_flight("stdio") == 0, "the calls of other tests to be over")
         peer.start_tool("deaf")
-        eventually(lambda: gateway.in_flight("stdio") == 1, "the server to be told to turn deaf")
+        peer.wait_for("notifications/message")
         before = gateway.memory_bytes
         calls = [peer.start_tool("good", {"padding": "x" * 1_000_000}) for _ in range(20)]
         for call in calls:

@@ -121,6 +121,7 @@ class Stdio:
             case "endless":
                 threading.Thread(target=self.talk, args=(params,), daemon=True).start()
             case "deaf":
+                self.line({"method": "notifications/message", "params": {"level": "info", "data": "deaf now"}})
                 time.sleep(TALK_SECONDS)
 
     def talk(self, params: Json) -> None:
