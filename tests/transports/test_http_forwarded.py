@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.transports.http_forwarded import parse_forwarded
-from mooring.transports.http_request import Client, Request
+from mooring.transports.http_request import Client, Memo, Request
 
 
 def asked(*headers: tuple[bytes, bytes]) -> Request:
-    return Request(b"GET", b"/", list(headers), dict(headers), Client("10.0.0.1", None, False))
+    client = Client("10.0.0.1", None, False)
+    return Request(b"GET", b"/", b"/", b"", dict(headers), list(headers), client, Memo())
 
 
 FOR = b"x-forwarded-for"

@@ -113,10 +113,16 @@ class LegacySession(UpstreamSession):
             return await self._call_as_task(exchange)
         return answer
 
+    def headers_of_direct(self, exchange: Exchange) -> bytes | None:
+        if exchange.client is not self.owner or not isinstance(self.wire, StreamableWire):
+            return None
+        return self.wire.legacy_headers
+
     async def _call(self, exchange: Exchange) -> Answer:
         client = exchange.client
         envelope = exchange.envelope
         leg = Leg(exchange.method, envelope.params, partial(self._on_call_message, exchange))
+        leg.posted, exchange.posted = exchange.posted, None
         if exchange.client.era is Era.LEGACY and exchange.sink is not None:
             if self.wire.correlates:
                 leg.on_polled = exchange.sink.polled

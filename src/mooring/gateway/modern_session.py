@@ -22,6 +22,7 @@ from mooring.gateway.upstream_session import UpstreamSession, error_code
 from mooring.protocol import jsonrpc, meta, routing_headers, translate
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.versions import Era
+from mooring.transports.streamable_wire import StreamableWire
 from mooring.transports.wire import Answer, Leg, Wire
 
 ROUNDS: Final = 16
@@ -61,9 +62,18 @@ class ModernSession(UpstreamSession):
         finally:
             del self.calls[exchange]
 
+    def headers_of_direct(self, exchange: Exchange) -> bytes | None:
+        read = exchange.params
+        if exchange.headers is None or read is None or not isinstance(self.wire, StreamableWire):
+            return None
+        if exchange.method in INPUT_METHODS and read.request_state:
+            return None
+        return self._known_headers(exchange.method, read, exchange.headers)
+
     async def _call_as_is(self, exchange: Exchange) -> Answer:
         """Modern client, modern server: the message goes on as it came (less what the chain changed)."""
         leg = Leg(exchange.method, exchange.envelope.params, partial(self._on_call_message, exchange))
+        leg.posted, exchange.posted = exchange.posted, None
         if self.wire.correlates:
             leg.id = bytes(exchange.envelope.id)
             leg.body = exchange.body
@@ -219,17 +229,19 @@ class ModernSession(UpstreamSession):
 
     async def _headers(self, method: str, params: bytes | Raw, given: bytes | None) -> bytes:
         """What a 2026-07-28 request says in its headers, computed from what its body says."""
+        read = meta.read_params(params)
+        block = self._known_headers(method, read, given or b"")
+        if method != "tools/call" or given is not None:
+            return block
+        return block + await self._param_headers(meta.text(read.name) or "", params)
+
+    def _known_headers(self, method: str, read: meta.Params, given: bytes) -> bytes:
         member = routing_headers.NAMED_BY.get(method)
         name = None
         if member is not None:
-            read = meta.read_params(params)
             name = meta.text({"name": read.name, "uri": read.uri, "taskId": read.task_id}[member])
         block = routing_headers.write(self.version, method, name)
-        if method != "tools/call":
-            return block
-        if given is not None:
-            return block + given
-        return block + await self._param_headers(name or "", params)
+        return block + given if method == "tools/call" else block
 
     async def _param_headers(self, tool: str, params: bytes | Raw) -> bytes:
         if self._annotations is None:

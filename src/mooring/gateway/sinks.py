@@ -8,6 +8,8 @@ from functools import partial
 from time import monotonic
 from typing import Final, Protocol
 
+import msgspec
+
 from mooring.gateway.exchange import Exchange
 from mooring.gateway.streams import KEEP_ALIVE_SECONDS, EventOutlet, StreamLog
 from mooring.gateway.tracing import Tracer
@@ -39,37 +41,17 @@ def accepts_streams(request: Request) -> bool:
     return accepted is not None and (b"text/event-stream" in accepted or b"*/*" in accepted)
 
 
-class PostSink:
+class PostSink(msgspec.Struct, eq=False):
     """The response to one POST. It stays undecided until there is something to say before the answer."""
 
-    __slots__ = (
-        "_headers",
-        "_leg",
-        "_log",
-        "_outlet",
-        "_owner",
-        "_peer",
-        "_reply",
-        "_tracer",
-    )
-
-    def __init__(
-        self,
-        reply: Reply,
-        tracer: Tracer,
-        peer: str,
-        *,
-        owner: StreamOwner | None = None,
-        headers: tuple[tuple[bytes, bytes], ...] = (),
-    ) -> None:
-        self._reply = reply
-        self._tracer = tracer
-        self._peer = peer
-        self._owner = owner
-        self._headers = headers
-        self._leg: Leg | None = None
-        self._log: StreamLog | None = None
-        self._outlet: EventOutlet | None = None
+    _reply: Reply
+    _tracer: Tracer
+    _peer: str
+    _owner: StreamOwner | None = None
+    _headers: tuple[tuple[bytes, bytes], ...] = ()
+    _leg: Leg | None = None
+    _log: StreamLog | None = None
+    _outlet: EventOutlet | None = None
 
     def bind(self, exchange: Exchange) -> None:
         """From now on a client that closes the connection cancels this exchange (2026-07-28)."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from mooring.errors import RpcError, UpstreamFailed, UpstreamTimedOut, UpstreamUnavailable
 from mooring.gateway.detection import Detector, Opening, Verdict
+from mooring.gateway.direct import Direct, Home
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.health import BreakerPolicy, Health
 from mooring.gateway.legacy_session import INTERACTIVE, POOLED
@@ -21,13 +22,15 @@ from mooring.gateway.upstream_session import UpstreamSession
 from mooring.protocol import jsonrpc
 from mooring.protocol.versions import LATEST_LEGACY, Era
 from mooring.transports.dialing import Dialer, Transport
-from mooring.transports.streamable_wire import HttpRefused
+from mooring.transports.streamable_wire import HttpRefused, StreamableWire
 from mooring.transports.wire import Answer, SessionLost
 
 MAX_PROCESSES: Final = 256
 MAX_SESSIONS: Final = 100_000
 """How many sessions with one server we open at most: processes cost more than numbers in a table."""
 _SUB_FLAGS: Final = {"listChanged", "tools", "context", "form", "url"}
+DIRECT_BYTES: Final = 65_536
+"""A larger request is not worth a short way."""
 LEASED_SESSIONS: Final = 8
 """How many sessions with one server serve interactive calls that cannot be told apart on one channel."""
 
@@ -76,15 +79,42 @@ class Upstream:
 
     # Calls
 
+    def begin_directly(self, home: Home, exchange: Exchange) -> bool:
+        """Send a request at once, if its session and a connection are ready and nothing stands against it."""
+        if self.health.tripped or self.policy.share == "call" or len(exchange.body) > DIRECT_BYTES:
+            return False
+        client = exchange.client
+        session = self._sessions.get(client.key or "stateless")
+        if session is None or session.lost is not None or session.version != client.version:
+            return False
+        headers = session.headers_of_direct(exchange)
+        if headers is None:
+            return False
+        wire = session.wire
+        assert isinstance(wire, StreamableWire)
+        connection = wire.take_idle()
+        if connection is None:
+            return False
+        direct = Direct(home, self.health, exchange, session, connection, session.era is Era.MODERN)
+        exchange.begun = True
+        exchange.direct = direct
+        session.calls[exchange] = None
+        session.last_used = exchange.started
+        wire.post(connection, headers, exchange.body, direct)
+        return True
+
     async def call(self, exchange: Exchange) -> Answer:
         """Hand a request to the right session. It is tried again only if it provably never started."""
         client = exchange.client
         retries = self.policy.session_retries
         while True:
-            if self.health.tripped:
+            posted = exchange.posted
+            if self.health.tripped and posted is None:
                 self.refuse_if_down(monotonic())
             try:
-                if self._is_special(client):
+                if posted is not None:
+                    answer = await posted.session.call(exchange)
+                elif self._is_special(client):
                     answer = await self._call_specially(exchange)
                 else:
                     session = self._sessions.get(client.key)
@@ -96,17 +126,8 @@ class Upstream:
                 if isinstance(exchange.failure, UpstreamTimedOut):
                     self.health.failed(monotonic(), str(exchange.failure))
                 raise
-            except SessionLost as error:
-                self._forget_lost(error)
-                self.health.failed(monotonic(), str(error))
-                if retries <= 0:
-                    raise
-                retries -= 1
-                continue
             except UpstreamFailed as error:
-                if not (isinstance(error, HttpRefused) and error.http_status < 500):
-                    # A refusal says something about the request, not about the server.
-                    self.health.failed(monotonic(), str(error))
+                self._take_note(error)
                 if retries <= 0 or error.started:
                     raise
                 retries -= 1
@@ -116,6 +137,13 @@ class Upstream:
                     self._wake_lease_waiters()
             self.health.succeeded(monotonic())
             return answer
+
+    def _take_note(self, error: UpstreamFailed) -> None:
+        if isinstance(error, SessionLost):
+            self._forget_lost(error)
+        if not (isinstance(error, HttpRefused) and error.http_status < 500):
+            # A refusal says something about the request, not about the server.
+            self.health.failed(monotonic(), str(error))
 
     def refuse_if_down(self, now: float) -> None:
         left = self.health.blocked_for(now)

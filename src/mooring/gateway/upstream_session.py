@@ -73,6 +73,11 @@ class UpstreamSession(ABC):
     @abstractmethod
     async def call(self, exchange: Exchange) -> Answer: ...
 
+    def headers_of_direct(self, exchange: Exchange) -> bytes | None:
+        """What a request says in its headers on the short way; None if it cannot go there."""
+        del exchange
+        return None
+
     @abstractmethod
     async def notify(self, client: Client, envelope: Envelope, data: bytes) -> None: ...
 

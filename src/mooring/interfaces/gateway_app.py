@@ -12,9 +12,11 @@ import msgspec
 from mooring.config.rules import is_loopback
 from mooring.gateway.dispatch import Dispatcher
 from mooring.gateway.health import State
+from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
 from mooring.interfaces.control import ControlApi
+from mooring.interfaces.door import Door, Place
 from mooring.interfaces.mcp_http import McpEndpoint
 from mooring.interfaces.mcp_sse import SseEndpoint
 from mooring.interfaces.web_guard import WebGuard
@@ -25,7 +27,7 @@ from mooring.transports.http_request import Request
 
 JSON: Final = ((b"content-type", b"application/json"),)
 Headers = tuple[tuple[bytes, bytes], ...]
-Handler = Callable[[Request, Reply, Headers], None]
+Handler = Callable[[Request, Reply, Headers, Caller], None]
 
 
 class GatewayApp:
@@ -41,13 +43,17 @@ class GatewayApp:
         *,
         max_body_bytes: int,
         trust_proxy_headers: bool,
+        door: Door | None = None,
+        places: dict[str, Place] | None = None,
+        documents: dict[bytes, Buffered] | None = None,
     ) -> None:
         self._guard = guard
         self._control = control
         self._servers = servers
         self._trusts_proxy = trust_proxy_headers
         self._sse: list[SseEndpoint] = []
-        self._routes: dict[bytes, Buffered] = {}
+        self._door = door
+        self._routes: dict[bytes, Buffered] = dict(documents or {})
         self._not_found = Buffered(_not_found, max_body_bytes)
         self._refused = Buffered(self._refuse, max_body_bytes)
         self._control_endpoint = Buffered(control.handle, max_body_bytes)
@@ -57,9 +63,14 @@ class GatewayApp:
             endpoint = McpEndpoint(server, sessions, dispatcher)
             sse = SseEndpoint(server, sessions, dispatcher)
             self._sse.append(sse)
-            self._routes[path] = Buffered(partial(self._serve, endpoint.handle), max_body_bytes)
+            handler = endpoint.shortened(partial(self._serve, endpoint.handle))
+            self._routes[path] = Buffered(handler, max_body_bytes, repeats=True)
             self._routes[path + b"/sse"] = Buffered(partial(self._serve, sse.open), 0)
             self._routes[path + b"/messages"] = Buffered(partial(self._serve, sse.post), max_body_bytes)
+            if door is not None and places is not None:
+                for end, handle in ((b"", endpoint.handle), (b"/sse", sse.open), (b"/messages", sse.post)):
+                    behind = partial(self._admit, door, places[server.id], handle)
+                    self._routes[path + end] = Buffered(behind, max_body_bytes)
         self._routes[b"/healthz"] = Buffered(self._health, 0)
         self._routes[b"/readyz"] = Buffered(_ready, 0)
 
@@ -80,7 +91,11 @@ class GatewayApp:
             sse.keep_alive(now)
 
     def _serve(self, handler: Handler, request: Request, reply: Reply) -> None:
-        handler(request, reply, self._guard.headers_for(request) if request.header(b"origin") else ())
+        handler(request, reply, self._guard.headers_for(request) if request.header(b"origin") else (), NOBODY)
+
+    def _admit(self, door: Door, place: Place, handler: Handler, request: Request, reply: Reply) -> None:
+        extra = self._guard.headers_for(request)
+        door.admit(place, request, reply, extra, partial(handler, request, reply, extra))
 
     def _refuse(self, request: Request, reply: Reply) -> None:
         why = self._guard.refusal(request) or "refused"
@@ -90,7 +105,7 @@ class GatewayApp:
         reply.send(204, self._guard.preflight(request), b"")
 
     def _health(self, request: Request, reply: Reply) -> None:
-        """Alive; and for callers on this machine (or, later, authenticated ones) how each server is."""
+        """Alive; and for authenticated callers (without authentication: on this machine) how each server is."""
         now = monotonic()
         states = {server.id: server.upstream.health.state(now) for server in self._servers.values()}
         degraded = any(state is State.DOWN for state in states.values())
@@ -105,6 +120,8 @@ class GatewayApp:
     def _may_see_more(self, request: Request) -> bool:
         if request.peer == "unix":
             return True
+        if self._door is not None:
+            return self._door.recognises(request)
         address = parse_forwarded(request)[0] if self._trusts_proxy else request.peer
         return is_loopback(address)
 

@@ -3,6 +3,7 @@ meant."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 from typing import Final
 
@@ -31,6 +32,7 @@ JSON: Final = ((b"content-type", b"application/json"),)
 ALLOW: Final = ((b"allow", b"GET, POST, DELETE, OPTIONS"),)
 ALLOW_POST: Final = ((b"allow", b"POST, OPTIONS"),)
 Headers = tuple[tuple[bytes, bytes], ...]
+Handler = Callable[[Request, Reply], None]
 _MODERN_META: Final = meta.PROTOCOL_VERSION.encode()
 _LEGACY_SPELLED: Final = frozenset(version.encode() for version in LEGACY_VERSIONS)
 _MODERN_FROM: Final = V2026_07_28.encode()
@@ -57,6 +59,35 @@ class McpEndpoint:
             reply.send(405, ALLOW + extra, b"")
 
     # POST
+
+    def shortened(self, otherwise: Handler) -> Handler:
+        """A handler that does not look at a head again which it has seen to be of an open session."""
+
+        def handle(request: Request, reply: Reply) -> None:
+            client = request.memo.value
+            if client is None or request.body[:1] != b"{":
+                otherwise(request, reply)
+            else:
+                assert isinstance(client, LegacyClient)
+                self._post_again(request, reply, client, otherwise)
+
+        return handle
+
+    def _post_again(self, request: Request, reply: Reply, client: LegacyClient, otherwise: Handler) -> None:
+        body = request.body
+        tracer = self._server.tracer
+        try:
+            jsonrpc.check_text(body)
+            envelope = jsonrpc.decode(body)
+        except RpcError as error:
+            refuse_rpc(reply, error, ())
+            return
+        if client.closed or tracer.active or not envelope.id or envelope.method in (None, "initialize"):
+            otherwise(request, reply)
+            return
+        client.last_seen = monotonic()
+        sink = PostSink(reply, tracer, client.alias, client)
+        self._dispatcher.legacy_request(self._server, client, envelope, body, sink, relayable=True)
 
     def _post(self, request: Request, reply: Reply, extra: Headers, caller: Caller) -> None:
         body = request.body
@@ -108,7 +139,9 @@ class McpEndpoint:
             self._dispatcher.legacy_notification(self._server, client, envelope, request.body)
             reply.send(202, extra, b"")
         else:
-            sink = PostSink(reply, tracer, client.alias, owner=client, headers=extra)
+            if caller is NOBODY and not extra:
+                request.memo.value = client
+            sink = PostSink(reply, tracer, client.alias, client, extra)
             self._dispatcher.legacy_request(
                 self._server, client, envelope, request.body, sink, relayable=True
             )
@@ -134,7 +167,16 @@ class McpEndpoint:
         tracer = self._server.tracer
         if tracer.active:
             tracer.message("client", "in", client.alias, request.body, "new session")
-        sink = InitializeSink(reply, self._sessions, self._dispatcher, client, extra)
+        sink = InitializeSink(
+            reply,
+            client.tracer,
+            client.alias,
+            None,
+            extra,
+            _sessions=self._sessions,
+            _dispatcher=self._dispatcher,
+            _client=client,
+        )
         self._dispatcher.legacy_request(self._server, client, envelope, request.body, sink)
 
     def _find(
@@ -170,7 +212,7 @@ class McpEndpoint:
         if not requests:
             reply.send(202, extra, b"")
         sink = BatchSink(
-            PostSink(reply, self._server.tracer, client.alias, owner=client, headers=extra),
+            PostSink(reply, self._server.tracer, client.alias, client, extra),
             requests,
         )
         for envelope, data in messages:
@@ -207,7 +249,7 @@ class McpEndpoint:
         except RpcError as error:
             refuse_rpc(reply, error, extra, envelope.id)
             return
-        sink = PostSink(reply, tracer, request.peer, headers=extra)
+        sink = PostSink(reply, tracer, request.peer, None, extra)
         self._dispatcher.modern_request(
             self._server,
             envelope,
@@ -264,23 +306,12 @@ class McpEndpoint:
             self._dispatcher.spawn(self._sessions.close(client))
 
 
-class InitializeSink(PostSink):
+class InitializeSink(PostSink, eq=False, kw_only=True):
     """The answer to `initialize`: it brings the session's id, or the session is taken back."""
 
-    __slots__ = ("_client", "_dispatcher", "_sessions")
-
-    def __init__(
-        self,
-        reply: Reply,
-        sessions: SessionTable,
-        dispatcher: Dispatcher,
-        client: LegacyClient,
-        extra: Headers,
-    ) -> None:
-        super().__init__(reply, client.tracer, client.alias, headers=extra)
-        self._sessions = sessions
-        self._dispatcher = dispatcher
-        self._client = client
+    _sessions: SessionTable
+    _dispatcher: Dispatcher
+    _client: LegacyClient
 
     def answer(self, message: bytes, status: int = 200) -> None:
         if self._client.version and self._client.phase.value == "initialized":

@@ -49,6 +49,12 @@ class Command:
     argv: tuple[str, ...]
     env: Mapping[str, str]
     cwd: Path | None = None
+    inherits: bool = True
+    """Whether it gets those few variables at all."""
+    descriptors: tuple[int, ...] = ()
+    """Open files of ours that it keeps, under the same numbers."""
+    passes_term_on: bool = False
+    """It starts deaf to SIGTERM, so that what it wraps, in the same group, has the time to end well."""
 
 
 class CannotStart(OSError):
@@ -78,7 +84,7 @@ class Child(asyncio.SubprocessProtocol):
         on_stdout_end: Callable[[], object] | None = None,
     ) -> Self:
         """Start the command, or raise `CannotStart`."""
-        environment = child_environment(command.env)
+        environment = child_environment(command.env) if command.inherits else dict(command.env)
         check_command(command, environment)
         child = cls(on_stdout, on_stderr, on_exit, on_stdout_end)
         starting = child._loop.create_task(child._start(command, environment))
@@ -271,7 +277,8 @@ class Child(asyncio.SubprocessProtocol):
                 env=environment,
                 cwd=command.cwd,
                 start_new_session=True,
-                preexec_fn=_between_fork_and_exec(os.getpid(), reaper.start()),
+                pass_fds=command.descriptors,
+                preexec_fn=_between_fork_and_exec(os.getpid(), reaper.start(), command),
             )
         except BaseException as error:
             self._release()
@@ -333,14 +340,15 @@ def check_command(command: Command, environment: Mapping[str, str]) -> None:
         raise CannotStart(f"`{program}` is not executable: run `chmod +x` on it, or name its interpreter")
 
 
-def _between_fork_and_exec(parent: int, watcher: int) -> Callable[[], None]:
+def _between_fork_and_exec(parent: int, watcher: int, command: Command) -> Callable[[], None]:
     """What the child does before it becomes the command.
 
-    It asks to die with us, tells the watcher of itself, and keeps none of our descriptors: uvloop gives it a
-    second, inheritable copy of its three pipes, which a grandchild would hold, so that the end of stdout
-    would never be seen.
+    It asks to die with us, tells the watcher of itself, and keeps none of our descriptors but those it was
+    given: uvloop gives it a second, inheritable copy of its three pipes, which a grandchild would hold, so
+    that the end of stdout would never be seen.
     """
     prctl, close_range = _prctl, _close_range
+    kept, deaf = command.descriptors, command.passes_term_on
 
     def prepare() -> None:
         if prctl is not None:
@@ -354,6 +362,10 @@ def _between_fork_and_exec(parent: int, watcher: int) -> Callable[[], None]:
             for name in os.listdir("/dev/fd"):  # noqa: PTH208
                 with contextlib.suppress(OSError):  # the listing's own is closed already
                     os.set_inheritable(int(name), int(name) < 3)
+        for descriptor in kept:
+            os.set_inheritable(descriptor, True)
+        if deaf:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
     return prepare
 

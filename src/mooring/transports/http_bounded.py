@@ -7,6 +7,7 @@ long with `own_deadline` and what then with `time_is_up`.
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from typing import cast
 
 from mooring.transports.http_limits import ListenerLimits
@@ -16,7 +17,7 @@ from mooring.transports.http_sweep import NEVER, Sweep
 _HANGUP_CHECK_SECONDS = 1.0
 
 
-class BoundedConnection(asyncio.Protocol):
+class BoundedConnection(asyncio.Protocol, ABC):
     """Keeps `deadline`; the sweep calls `deadline_passed`. Once `closing`, nothing is written any more."""
 
     def __init__(self, sweep: Sweep, limits: ListenerLimits) -> None:
@@ -32,17 +33,17 @@ class BoundedConnection(asyncio.Protocol):
 
     # For the protocol on top.
 
+    @abstractmethod
     def own_deadline(self) -> float:
         """The deadline while neither reading nor writing is held up."""
-        raise NotImplementedError
 
+    @abstractmethod
     def time_is_up(self) -> None:
         """That deadline has passed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def writable_changed(self) -> None:
         """The client takes bytes again, or takes none for now."""
-        raise NotImplementedError
 
     def rearm(self) -> None:
         """Choose the deadline anew, after something that is waited for has changed."""

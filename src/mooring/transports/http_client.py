@@ -127,6 +127,10 @@ class ClientPool:
                 connection.expect_no_body()
         waiter: asyncio.Future[Response] = self._loop.create_future()
         connection.send(b"".join(parts), body, waiter)
+        return await self.response_to(connection, waiter)
+
+    async def response_to(self, connection: UpstreamConnection, waiter: asyncio.Future[Response]) -> Response:
+        """The response to a request that was sent; cancelling gives it up."""
         try:
             return await waiter
         except asyncio.CancelledError:
@@ -134,6 +138,18 @@ class ClientPool:
                 waiter.result().abort()
             connection.forget(waiter)
             raise
+
+    def head_of_post(self, target: bytes) -> bytes:
+        return b"POST %b%b" % (target, self._middle)
+
+    def take_idle(self) -> UpstreamConnection | None:
+        """A connection that can be used right now, if there is one."""
+        idle = self._idle
+        while idle:
+            connection = idle.pop()
+            if not connection.dead:
+                return connection
+        return None
 
     def close(self) -> None:
         """Drop every connection; requests in progress and in line fail."""

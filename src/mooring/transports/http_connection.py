@@ -87,7 +87,10 @@ class ServerConnection(BoundedConnection):
     def data_received(self, data: bytes) -> None:
         mode = self._mode
         if mode == _PARSE:
-            if len(data) > self.limits.max_header_bytes and not self._reader.in_body:
+            reader = self._reader
+            if self.reply is None and (request := reader.again(data)) is not None:
+                self._serve((request, reader.repeated, None, True, False, False))
+            elif len(data) > self.limits.max_header_bytes and not self._reader.in_body:
                 self._feed_in_steps(data)
             else:
                 self._feed(data)

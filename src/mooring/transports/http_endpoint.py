@@ -10,15 +10,17 @@ from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import BodyStream, Request
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Buffered:
     """The handler is called once the whole body is in `request.body`; a longer one is refused with 413.
 
-    Build one per route, not one per request.
+    Build one per route, not one per request. While `repeats` is set, further requests of a connection with
+    the same head go to it without asking `accept` again; unset it when the route goes away.
     """
 
     handler: Callable[[Request, Reply], None]
     max_body_bytes: int
+    repeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)

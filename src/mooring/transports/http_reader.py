@@ -16,9 +16,9 @@ import httptools
 from mooring.transports import http_rules as rules
 from mooring.transports.http_endpoint import Buffered, Endpoint
 from mooring.transports.http_limits import ListenerLimits
-from mooring.transports.http_request import BodySource, BodyStream, Client, Request
+from mooring.transports.http_request import BodySource, BodyStream, Client, Memo, Request
 from mooring.transports.http_rules import Refusal
-from mooring.transports.http_template import MISSES_IN_VAIN, HeadTemplate, length_index
+from mooring.transports.http_template import MISSES_IN_VAIN, HeadTemplate
 
 _log = logging.getLogger("mooring.http")
 _FAIR_CHUNK_BYTES = 16  # size line and line breaks of one chunk, generously
@@ -51,8 +51,7 @@ class RequestReader:
         "_max_body",
         "_misses",
         "_model",
-        "_model_first",
-        "_model_length_at",
+        "_model_endpoint",
         "_parser",
         "_parts",
         "_request",
@@ -67,6 +66,7 @@ class RequestReader:
         "in_body",
         "midway",
         "refusal",
+        "repeated",
         "stream",
         "unread",
     )
@@ -88,8 +88,8 @@ class RequestReader:
         self._template: HeadTemplate | None = None
         self._misses = 0
         self._model: Request
-        self._model_first: dict[bytes, bytes]
-        self._model_length_at: int
+        self._model_endpoint: Endpoint
+        self.repeated: Buffered
         self.arrived: list[Arrival] = []
         self.refusal: Refusal | None = None
         self.unread = b""
@@ -151,24 +151,50 @@ class RequestReader:
         self._misses += 1
         if self._misses > MISSES_IN_VAIN and self._misses % MISSES_IN_VAIN:
             return
-        request, _, stream, keep_alive, speaks_1_0, _ = self.arrived[0]
+        request, endpoint, stream, keep_alive, speaks_1_0, _ = self.arrived[0]
         if keep_alive and not speaks_1_0 and stream is None and _SPECIAL.isdisjoint(self._first):
             self._template = HeadTemplate.of(data)
             self._model = request
-            self._model_first = self._first
-            self._model_length_at = length_index(request.headers)
+            self._model_endpoint = endpoint
+
+    def again(self, data: bytes) -> Request | None:
+        """A whole request with the head of the one before, for the same endpoint (which is in `repeated`).
+
+        None: it has to be looked at more closely.
+        """
+        template = self._template
+        if template is None or self.midway:
+            return None
+        endpoint = self._model_endpoint
+        if type(endpoint) is not Buffered or not endpoint.repeats:
+            return None
+        start = template.body_start(data)
+        if start < 0 or len(data) - start > endpoint.max_body_bytes:
+            return None
+        self._misses = 0
+        self.repeated = endpoint
+        return self._like_model(data[start:], template.digits)
+
+    def _like_model(self, body: bytes, digits: bytes) -> Request:
+        model = self._model
+        return Request(
+            model.method,
+            model.target,
+            model.path,
+            model.query,
+            model.first,
+            model.listed,
+            self._client,
+            model.memo,
+            body,
+            digits,
+        )
 
     def _arrive_again(self, data: bytes, start: int) -> None:
         """A request like the one before it, with another body."""
         assert self._template is not None
         self._misses = 0
-        model = self._model
-        headers = model.headers.copy()
-        first = self._model_first.copy()
-        if self._model_length_at >= 0:
-            first[b"content-length"] = digits = self._template.digits
-            headers[self._model_length_at] = (b"content-length", digits)
-        request = Request(model.method, model.target, headers, first, self._client)
+        request = self._like_model(b"", self._template.digits)
         try:
             endpoint = self._choose(request)
         except Refusal as refusal:
@@ -246,8 +272,10 @@ class RequestReader:
             if len(first) != len(headers):
                 first = self._first = rules.first_values(headers)
             self._check_head(headers, first)
+            target = self._target
+            path, _, query = target.partition(b"?")
             request = self._request = Request(
-                self._parser.get_method(), self._target, headers, first, self._client
+                self._parser.get_method(), target, path, query, first, headers, self._client, Memo()
             )
             if self._target != self._known_target:
                 self._known_target = rules.checked_target(request.method, request.target, self._limits)

@@ -9,6 +9,8 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import Protocol
 
+import msgspec
+
 from mooring.transports import compression
 from mooring.transports.http_request import Request
 from mooring.transports.http_upgrade import Upgraded
@@ -110,7 +112,7 @@ def _value(headers: Headers, name: bytes) -> bytes | None:
     return None
 
 
-class Reply:
+class Reply(msgspec.Struct, eq=False):
     """The answer to one request; use `send`, or `start`, `write`..., `end`.
 
     Header names are lower case. Framing (`content-length`, `transfer-encoding`, `connection`) and `date` are
@@ -122,30 +124,16 @@ class Reply:
     Once `closed` is True everything here does nothing: nobody is listening any more.
     """
 
-    __slots__ = (
-        "_channel",
-        "_coding",
-        "_compressor",
-        "_framing",
-        "_left",
-        "_phase",
-        "closed",
-        "on_closed",
-        "on_writable_changed",
-        "request",
-    )
-
-    def __init__(self, request: Request, channel: ReplyChannel) -> None:
-        self.request = request
-        self.closed = False
-        self.on_closed: Callable[[], object] | None = None
-        self.on_writable_changed: Callable[[bool], object] | None = None
-        self._channel = channel
-        self._phase = _FRESH
-        self._framing: int
-        self._left: int
-        self._coding: bytes | None
-        self._compressor: compression.StreamCompressor | None
+    request: Request
+    _channel: ReplyChannel
+    closed: bool = False
+    on_closed: Callable[[], object] | None = None
+    on_writable_changed: Callable[[bool], object] | None = None
+    _phase: int = _FRESH
+    _framing: int = _CHUNKED
+    _left: int = 0
+    _coding: bytes | None = None
+    _compressor: compression.StreamCompressor | None = None
 
     @property
     def started(self) -> bool:

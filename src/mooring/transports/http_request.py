@@ -6,9 +6,13 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
+
+import msgspec
 
 from mooring.transports.http_errors import BodyInterrupted
+
+_LENGTH: Final = b"content-length"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,26 +27,35 @@ class Client:
     """Whether the connection itself uses TLS."""
 
 
-class Request:
-    """One parsed request. Header names are lower case and keep their order; nothing is percent-decoded."""
+class Memo:
+    """What the application found out from a head; the next request of the connection with the same head has
+    it too."""
 
-    __slots__ = ("_first", "body", "client", "headers", "method", "path", "query", "target")
+    __slots__ = ("value",)
 
-    def __init__(
-        self,
-        method: bytes,
-        target: bytes,
-        headers: list[tuple[bytes, bytes]],
-        first: dict[bytes, bytes],
-        client: Client,
-    ) -> None:
-        self.method = method
-        self.target = target
-        self.path, _, self.query = target.partition(b"?")
-        self.headers = headers
-        self.body = b""
-        self.client = client
-        self._first = first
+    def __init__(self) -> None:
+        self.value: object = None
+
+
+class Request(msgspec.Struct, eq=False):
+    """One parsed request. Header names are lower case and keep their order; nothing is percent-decoded.
+
+    A Struct because one is made for every call; a request that repeats the head of the one before shares its
+    parts.
+    """
+
+    method: bytes
+    target: bytes
+    path: bytes
+    query: bytes
+    first: dict[bytes, bytes]
+    """The first value of every header, by its name; ask `header` for the content-length."""
+    listed: list[tuple[bytes, bytes]]
+    client: Client
+    memo: Memo
+    body: bytes = b""
+    length: bytes = b""
+    """The content-length of a request that repeats a head, as it was written."""
 
     @property
     def peer(self) -> str:
@@ -56,9 +69,17 @@ class Request:
     def secure(self) -> bool:
         return self.client.secure
 
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        if not self.length:
+            return self.listed
+        return [(name, self.length if name == _LENGTH else value) for name, value in self.listed]
+
     def header(self, name: bytes) -> bytes | None:
         """The first value of a header; `name` is in lower case."""
-        return self._first.get(name)
+        if self.length and name == _LENGTH:
+            return self.length
+        return self.first.get(name)
 
     def header_values(self, name: bytes) -> list[bytes]:
         return [value for key, value in self.headers if key == name]

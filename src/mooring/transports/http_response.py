@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
+
+import msgspec
 
 from mooring.transports.http_errors import ResponseTooLarge, TransportError
 from mooring.transports.http_flow import BodyFlow
 
+_LENGTH: Final = b"content-length"
 
-class Response:
+
+class Response(msgspec.Struct, eq=False):
     """One response; `await pool.request(...)` returns it complete, or with its body still arriving.
 
     Read it in one of three ways: `body()` if `complete`; `attach()` for callbacks as it arrives; `read()` for
@@ -18,21 +23,21 @@ class Response:
     `content-length` are then left out.
     """
 
-    __slots__ = ("_chunks", "_first", "_flow", "headers", "status")
+    status: int
+    listed: list[tuple[bytes, bytes]]
+    first: dict[bytes, bytes]
+    """The first value of every header, by its name; ask `header` for the content-length."""
+    _chunks: list[bytes]
+    """The whole body, if there is no flow."""
+    _flow: BodyFlow | None = None
+    _length: bytes = b""
+    """The content-length of a response that repeats a head, as it was written."""
 
-    def __init__(
-        self,
-        status: int,
-        headers: list[tuple[bytes, bytes]],
-        first: dict[bytes, bytes],
-        chunks: list[bytes],
-        flow: BodyFlow | None,
-    ) -> None:
-        self.status = status
-        self.headers = headers
-        self._first = first
-        self._chunks = chunks  # the whole body, if there is no flow
-        self._flow = flow
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        if not self._length:
+            return self.listed
+        return [(name, self._length if name == _LENGTH else value) for name, value in self.listed]
 
     @property
     def complete(self) -> bool:
@@ -46,7 +51,9 @@ class Response:
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of a header; `name` is in lower case."""
-        return self._first.get(name)
+        if self._length and name == _LENGTH:
+            return self._length
+        return self.first.get(name)
 
     def header_values(self, name: bytes) -> list[bytes]:
         return [value for key, value in self.headers if key == name]

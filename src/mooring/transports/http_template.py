@@ -62,11 +62,3 @@ class HeadTemplate:
         if not digits.isdigit() or len(data) - body != int(digits):
             return -1
         return body
-
-
-def length_index(headers: list[tuple[bytes, bytes]]) -> int:
-    """Where the content-length is among the headers, or -1."""
-    for index, header in enumerate(headers):
-        if header[0] == b"content-length":
-            return index
-    return -1

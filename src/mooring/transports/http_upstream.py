@@ -13,11 +13,19 @@ from mooring.transports.http_flow import BodyFlow
 from mooring.transports.http_limits import ClientLimits
 from mooring.transports.http_response import Response
 from mooring.transports.http_sweep import NEVER, Sweep
-from mooring.transports.http_template import MISSES_IN_VAIN, HeadTemplate, length_index
+from mooring.transports.http_template import MISSES_IN_VAIN, HeadTemplate
 
 _MAX_INFORMATIONAL = 16
 _BODILESS = frozenset((204, 304))
 _PACKING = frozenset((b"content-encoding", b"content-length"))
+
+
+class Waiter(Protocol):
+    """Who waits for a response: a future, or something that takes it as one would."""
+
+    def done(self) -> bool: ...
+    def set_result(self, result: Response, /) -> None: ...
+    def set_exception(self, exception: TransportError, /) -> None: ...
 
 
 class Owner(Protocol):
@@ -80,7 +88,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.transport: asyncio.Transport
         self._parser = httptools.HttpResponseParser(self)
         self._busy = False
-        self._waiter: asyncio.Future[Response] | None = None
+        self._waiter: Waiter | None = None
         self._flow: BodyFlow | None = None
         self._status = 0
         self._head: list[tuple[bytes, bytes]] = []
@@ -88,7 +96,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._first: dict[bytes, bytes] = {}
         self._chunks: list[bytes] = []
         self._template: HeadTemplate | None = None
-        self._model: tuple[int, list[tuple[bytes, bytes]], dict[bytes, bytes], int]
+        self._model: tuple[int, list[tuple[bytes, bytes]], dict[bytes, bytes]]
         self._misses = 0
         self._fed = 0
         self._informational = 0
@@ -99,7 +107,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._is_head_request = False
         self._reading = True
 
-    def send(self, head: bytes, body: bytes, waiter: asyncio.Future[Response]) -> None:
+    def send(self, head: bytes, body: bytes, waiter: Waiter) -> None:
         """Send a request; `waiter` gets the response as soon as its head (or all of it) is here."""
         self._busy = True
         self._waiter = waiter
@@ -114,7 +122,12 @@ class UpstreamConnection(asyncio.Protocol):
         """The request is a HEAD: its response has no body, whatever its headers say."""
         self._is_head_request = True
 
-    def forget(self, waiter: asyncio.Future[Response]) -> None:
+    def answer_to(self, waiter: Waiter, instead_of: Waiter) -> None:
+        """Somebody else waits for the response from now on."""
+        if self._waiter is instead_of:
+            self._waiter = waiter
+
+    def forget(self, waiter: Waiter) -> None:
         """Nobody waits for this response any more."""
         if self._waiter is waiter:
             self.abandon()
@@ -276,7 +289,7 @@ class UpstreamConnection(asyncio.Protocol):
         ordinary = self._flow is None and self._keep_alive and not self._informational
         if ordinary and b"content-length" in self._first and self._status not in _BODILESS:
             self._template = HeadTemplate.of(data)
-            self._model = (self._status, self._head, self._first, length_index(self._head))
+            self._model = (self._status, self._head, self._first)
 
     def _answered_again(self, data: bytes, start: int) -> None:
         """A complete response like the one before it, with another body."""
@@ -286,17 +299,13 @@ class UpstreamConnection(asyncio.Protocol):
         if limits.max_body_bytes is not None and len(data) - start > limits.max_body_bytes:
             self._fail(_too_large(limits.max_body_bytes))
             return
-        status, headers, first, length_at = self._model
-        headers = headers.copy()
-        first = first.copy()
-        first[b"content-length"] = digits = self._template.digits
-        headers[length_at] = (b"content-length", digits)
+        status, headers, first = self._model
         self._busy = False
         self._waiter = None
         self.deadline = self._sweep.clock + limits.idle_seconds
-        if waiter is not None and not waiter.done():
-            waiter.set_result(Response(status, headers, first, [data[start:]], None))
         self._owner.released(self)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(Response(status, headers, first, [data[start:]], None, self._template.digits))
 
     def _answered(self, *, reusable: bool) -> None:
         """The response is complete: hand it over, and the connection to whoever is next."""

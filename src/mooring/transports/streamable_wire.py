@@ -14,6 +14,7 @@ from mooring.protocol import jsonrpc
 from mooring.protocol.sse import Event, EventPart, EventReader, EventTooLarge
 from mooring.transports.http_client import ClientPool, Response
 from mooring.transports.http_errors import ConnectFailed, ConnectionLost, TransportError
+from mooring.transports.http_upstream import UpstreamConnection, Waiter
 from mooring.transports.wire import Answer, Leg, Relay, SessionLost, WireEvents
 
 SPILL_BYTES: Final = 256 * 1024
@@ -93,7 +94,8 @@ class StreamableWire:
         self._post_headers = (
             b"content-type: application/json\r\naccept: application/json, text/event-stream\r\n" + common
         )
-        self._legacy_headers = agreed
+        self.legacy_headers = agreed
+        self._direct_head = self._pool.head_of_post(self._target) + self._post_headers
         self._get_headers = b"accept: text/event-stream\r\n" + common + agreed
 
     def traced_in(self, data: bytes) -> None:
@@ -105,16 +107,29 @@ class StreamableWire:
         self._next_id += 1
         return b'"mooring-%d"' % self._next_id
 
+    def take_idle(self) -> UpstreamConnection | None:
+        """A connection that can be used right now, if there is one."""
+        return self._pool.take_idle()
+
+    def post(self, connection: UpstreamConnection, headers: bytes, body: bytes, waiter: Waiter) -> None:
+        """Send a request on a connection that was taken; `waiter` gets the response."""
+        head = b"%b%bcontent-length: %d\r\n\r\n%b" % (self._direct_head, headers, len(body), body)
+        connection.send(head, b"", waiter)
+
     async def request(self, leg: Leg) -> Answer:
         if not leg.id:
             leg.id = self.own_id()
             leg.assigned = True
             leg.body = jsonrpc.request(leg.id, leg.method, leg.params)
-        if self._events.tracing:
-            self._events.on_traffic("out", leg.body)
-        headers = self._post_headers + (leg.headers or self._legacy_headers)
+        posted, leg.posted = leg.posted, None
         try:
-            response = await self._pool.request(b"POST", self._target, headers, leg.body)
+            if posted is not None:
+                response = await self._pool.response_to(posted.connection, posted.response)
+            else:
+                if self._events.tracing:
+                    self._events.on_traffic("out", leg.body)
+                headers = self._post_headers + (leg.headers or self.legacy_headers)
+                response = await self._pool.request(b"POST", self._target, headers, leg.body)
         except TransportError as error:
             raise _translated(error, repeatable=leg.method in REPEATABLE) from error
         if leg.method == "initialize":
@@ -167,7 +182,7 @@ class StreamableWire:
         """A notification, or our answer to a request of the server."""
         if self._events.tracing:
             self._events.on_traffic("out", message)
-        response = await self._exchange(b"POST", self._post_headers + self._legacy_headers, message)
+        response = await self._exchange(b"POST", self._post_headers + self.legacy_headers, message)
         if response.status == 404 and self.session_id is not None:
             response.abort()
             raise SessionLost(self)

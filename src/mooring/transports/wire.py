@@ -8,6 +8,7 @@ session above it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -16,6 +17,8 @@ from msgspec import Raw
 
 from mooring.errors import UpstreamUnavailable
 from mooring.protocol.jsonrpc import EMPTY, Envelope
+from mooring.transports.http_response import Response
+from mooring.transports.http_upstream import UpstreamConnection
 
 
 class SessionLost(UpstreamUnavailable):
@@ -61,6 +64,15 @@ class Answer(msgspec.Struct, eq=False, kw_only=True):
     status: int = 200
 
 
+class Posted(Protocol):
+    """A request that was sent before anybody came to wait for its answer."""
+
+    @property
+    def connection(self) -> UpstreamConnection: ...
+    @property
+    def response(self) -> asyncio.Future[Response]: ...
+
+
 class Leg(msgspec.Struct, eq=False):
     """One request on its way to a server.
 
@@ -87,6 +99,8 @@ class Leg(msgspec.Struct, eq=False):
     on_polled: Callable[[int | None], None] | None = None
     on_streaming: Callable[[], None] | None = None
     flow: Flow | None = None
+    posted: Posted | None = None
+    """It is already on its way."""
 
 
 class Wire(Protocol):
