@@ -19,25 +19,28 @@ from pathlib import Path
 from time import monotonic
 from typing import Final, Self
 
-from mooring.config import schema
+from mooring.config import guarding, schema
 from mooring.config.locations import socket_in
 from mooring.gateway.detection import Verdict
 from mooring.gateway.dispatch import Dispatcher
 from mooring.gateway.health import BreakerPolicy
 from mooring.gateway.interactions import Interactions
+from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.sealing import Seal, load_key
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
 from mooring.gateway.tracing import Record, Tracer, encode_record
 from mooring.gateway.upstream import Upstream, UpstreamPolicy
 from mooring.interfaces.control import ControlApi
+from mooring.interfaces.door import Door, Place, Refused, local_principal
 from mooring.interfaces.gateway_app import GatewayApp
 from mooring.interfaces.web_guard import WebGuard
+from mooring.interfaces.well_known import PREFIX, ResourceMetadata
 from mooring.protocol.versions import Era
 from mooring.transports.child import Command
 from mooring.transports.dialing import Dialer, HttpDialer, ProcessDialer, Transport
 from mooring.transports.http_client import ClientPool, Origin
-from mooring.transports.http_endpoint import Endpoint
+from mooring.transports.http_endpoint import Buffered, Endpoint
 from mooring.transports.http_limits import ClientLimits, ListenerLimits
 from mooring.transports.http_listener import Listener
 from mooring.transports.http_request import Request
@@ -137,6 +140,7 @@ class Gateway:
             url_of=self.url_of,
             version=package_version("mooring"),
             max_message_bytes=config.limits.max_message_bytes,
+            local=Caller(local_principal(), "unix") if config.auth.mode != "none" else NOBODY,
         )
         self._url = ""
         holder = _LateApp()
@@ -154,6 +158,9 @@ class Gateway:
             control,
             max_body_bytes=config.limits.max_body_bytes,
             trust_proxy_headers=config.trust_proxy_headers,
+            door=self._door(),
+            places={name: self._place(name) for name in self.servers},
+            documents=self._documents(),
         )
         socket = socket_in(config.storage.root)
         await listener.listen_unix(socket)
@@ -161,6 +168,38 @@ class Gateway:
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         self.started = Started(self._url, socket, [(entry, self.url_of(entry)) for entry in self.servers])
         return self
+
+    # The guard
+
+    def _door(self) -> Door | None:
+        """None while authentication is off: then nobody stands there."""
+        authenticator = guarding.authenticator(self._config)
+        if authenticator is None:
+            return None
+        auth = self._config.auth
+        return Door(
+            authenticator,
+            self._dispatcher,
+            audiences=frozenset(auth.audience),
+            trust_proxy_headers=self._config.trust_proxy_headers,
+            failures_per_minute=auth.max_failures_per_minute,
+            on_refused=_log_refusal,
+        )
+
+    def _place(self, server_id: str) -> Place:
+        auth = self._config.auth
+        described = f"{self._url}{PREFIX}/mcp/{server_id}" if auth.mode == "oidc" else None
+        return Place(server_id, self.url_of(server_id), tuple(auth.required_scopes), described)
+
+    def _documents(self) -> dict[bytes, Buffered]:
+        auth = self._config.auth
+        if auth.mode != "oidc":
+            return {}
+        scopes = list(dict.fromkeys(auth.required_scopes + auth.scopes_supported))
+        described = {
+            name: ResourceMetadata(self.url_of(name), name, auth.issuer, scopes) for name in self.servers
+        }
+        return {f"{PREFIX}/mcp/{name}".encode(): Buffered(described[name].handle, 0) for name in described}
 
     def url_of(self, server_id: str) -> str:
         return f"{self._url}/mcp/{server_id}"
@@ -200,6 +239,10 @@ class Gateway:
                 _guarded(self._app.keep_alive, now)
             for client in self._sessions.sweep(now):
                 self._dispatcher.spawn(self._sessions.close(client))
+
+
+def _log_refusal(refused: Refused) -> None:
+    log.warning("%s: %s from %s: %s", refused.server_id, refused.status, refused.address, refused.reason)
 
 
 def _guarded(step: Callable[..., None], *arguments: object) -> None:

@@ -220,11 +220,18 @@ def test_sandboxing_is_refused_with_what_happens_instead(tmp_path: Path) -> None
     assert "runs unsandboxed" in message
 
 
-@pytest.mark.parametrize("mode", ["api_key", "oidc"])
-def test_authentication_is_refused_not_ignored(tmp_path: Path, mode: str) -> None:
-    message = refusal(tmp_path, f"auth: {{mode: {mode}, issuer: 'https://x', audience: y}}")
-    assert f"asks for `{mode}`, but this version has no authentication" in message
-    assert "issuer" not in message
+def test_a_provider_without_an_issuer_is_refused(tmp_path: Path) -> None:
+    assert "needs `issuer`" in refusal(tmp_path, "auth: {mode: oidc}")
+    assert "has no effect with `mode: none`" in refusal(tmp_path, "auth: {issuer: 'https://x'}")
+    assert "must be an `https://` address" in refusal(tmp_path, "auth: {mode: oidc, issuer: 'http://x.org'}")
+    assert "cannot be `HS256`" in refusal(
+        tmp_path, "auth: {mode: oidc, issuer: 'https://x', algorithms: [HS256]}"
+    )
+
+
+def test_callers_who_authenticate_may_come_from_elsewhere(tmp_path: Path) -> None:
+    config = loaded(tmp_path, "listen: 0.0.0.0:7433\nauth: {mode: oidc, issuer: 'https://x', audience: y}")
+    assert config.auth.audience == ["y"]
 
 
 def test_sections_that_are_switched_off_are_accepted(tmp_path: Path) -> None:

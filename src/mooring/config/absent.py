@@ -43,23 +43,6 @@ def refuse_absent(document: Document) -> None:
                     f"asks for something this version does not have: {subject} not available "
                     f"yet; {_advice(wanted, here)}",
                 )
-    _refuse_authentication(document)
-
-
-def _refuse_authentication(document: Document) -> None:
-    for section, _ in _sections(document.value, ("auth",), ()):
-        mode = section.get("mode", "none")
-        if mode != "none":
-            known = ("mode", "insecure_allow_anonymous")
-            document.report(
-                ("auth", "mode"),
-                f"asks for `{mode}`, but this version has no authentication: use `none` and listen on a "
-                "loopback address",
-            )
-            # The other keys belong to that mode: naming each of them would only be noise.
-            for key in [key for key in section if key not in known]:
-                del section[key]
-            section["mode"] = "none"
 
 
 def _sections(value: Any, pattern: KeyPath, path: KeyPath) -> Iterator[tuple[dict[str, Any], KeyPath]]:

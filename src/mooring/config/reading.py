@@ -96,6 +96,8 @@ class Reader:
                 return self._text(value, path, self._path)
             case inspect.StrType():
                 return self._string(kind, value, path)
+            case inspect.ListType() if unit == "texts" and isinstance(value, str):
+                return self._list(kind, [value], path)
             case inspect.ListType() if unit == "command" and isinstance(value, str):
                 return self._command(value, path)
             case inspect.ListType():

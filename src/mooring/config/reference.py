@@ -80,7 +80,7 @@ def _section(name: str, kind: inspect.StructType) -> str:
 
 def _type_name(kind: inspect.Type) -> str:
     if unit := unit_of(kind):
-        return {"bytes": "size", "command": "list or text"}[unit]
+        return {"bytes": "size", "command": "list or text", "texts": "text or list of texts"}[unit]
     match bare_type(kind):
         case inspect.UnionType() as union:
             return " or ".join(_type_name(item) for item in union.types)

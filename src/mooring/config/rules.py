@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
 
+from mooring.config.policy_rules import POLICY_RULES, is_guarded
 from mooring.config.problems import KeyPath
 from mooring.config.reading import Rule
 from mooring.config.schema import Config, Cors, Server, Timeouts, Tls, Upstream, Workload, split_address
@@ -40,12 +41,13 @@ def _config(config: Config) -> Findings:
     except ValueError as error:
         yield ("listen",), f"{error}, not `{config.listen}`"
         return
-    if not is_loopback(host) and not config.auth.insecure_allow_anonymous:
+    if not is_loopback(host) and not (is_guarded(config.auth) or config.auth.insecure_allow_anonymous):
         yield (
             ("listen",),
             (
                 f"is `{config.listen}`, which other machines can reach, and nobody is authenticated: "
-                "listen on 127.0.0.1, or set `auth.insecure_allow_anonymous: true` if everybody may call"
+                "set `auth.mode`, listen on 127.0.0.1, or set `auth.insecure_allow_anonymous: true` if "
+                "everybody may call"
             ),
         )
     if config.workers != 1:
@@ -144,4 +146,5 @@ RULES: Mapping[type[Struct], Rule] = {
     Upstream: _upstream,
     Workload: _workload,
     Timeouts: _timeouts,
+    **POLICY_RULES,
 }

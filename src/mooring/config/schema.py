@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from mooring.policy.settings import Auth
+
 Era = Literal["auto", "legacy", "modern"]
 UpstreamTransport = Literal["auto", "streamable_http", "sse"]
 Share = Literal["global", "principal", "client", "call"]
@@ -38,19 +40,6 @@ class Cors(Struct, frozen=True):
             "pages served from the gateway's own address."
         ),
     ] = field(default_factory=list[str])
-
-
-class Auth(Struct, frozen=True):
-    """Who may call. This version knows no authentication: every caller is `anonymous`."""
-
-    mode: Annotated[Literal["none"], Meta(description="`none` is the only mode of this version.")] = "none"
-    insecure_allow_anonymous: Annotated[
-        bool,
-        Meta(
-            description="Allow listening on an address that other machines can reach although nobody is "
-            "authenticated."
-        ),
-    ] = False
 
 
 class Limits(Struct, frozen=True):

@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 import msgspec
 
 from mooring.gateway.dispatch import Dispatcher
+from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
 from mooring.gateway.tracing import Record, encode_record
@@ -38,6 +39,7 @@ class ControlApi:
         url_of: Callable[[str], str],
         version: str,
         max_message_bytes: int,
+        local: Caller = NOBODY,
     ) -> None:
         self._servers = servers
         self._sessions = sessions
@@ -45,6 +47,7 @@ class ControlApi:
         self._url_of = url_of
         self._version = version
         self._max_bytes = max_message_bytes
+        self._local = local
         self._started = time.monotonic()
 
     def handle(self, request: Request, reply: Reply) -> None:
@@ -112,7 +115,7 @@ class ControlApi:
             _send(reply, 426, {"error": "this address is for `mooring proxy stdio`"})
             return
         channel = reply.upgrade(b"mcp-stdio")
-        StdioConnection(channel, server, self._sessions, self._dispatcher, self._max_bytes)
+        StdioConnection(channel, server, self._sessions, self._dispatcher, self._max_bytes, self._local)
 
 
 class _Watcher:

@@ -105,7 +105,7 @@ class GatewayApp:
         reply.send(204, self._guard.preflight(request), b"")
 
     def _health(self, request: Request, reply: Reply) -> None:
-        """Alive; and for authenticated callers (without authentication: on this machine) how each server is."""
+        """Alive; and for authenticated callers (or on this machine, without it) how each server is."""
         now = monotonic()
         states = {server.id: server.upstream.health.state(now) for server in self._servers.values()}
         degraded = any(state is State.DOWN for state in states.values())

@@ -11,6 +11,7 @@ from mooring.errors import InvalidRequest, RpcError
 from mooring.gateway.clients import LegacyClient
 from mooring.gateway.dispatch import Dispatcher, cancel
 from mooring.gateway.exchange import Exchange
+from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
 from mooring.gateway.sinks import BatchSink, ChannelSink
@@ -39,6 +40,7 @@ class StdioConnection:
         sessions: SessionTable,
         dispatcher: Dispatcher,
         max_bytes: int,
+        caller: Caller = NOBODY,
     ) -> None:
         self._channel = channel
         self._server = server
@@ -46,7 +48,9 @@ class StdioConnection:
         self._dispatcher = dispatcher
         self._lines = LineReader(max_bytes)
         self._running: dict[RequestId, Exchange] = {}
-        self._client: LegacyClient = sessions.create(server, monotonic(), channel=self._send)
+        self._client: LegacyClient = sessions.create(
+            server, monotonic(), caller=caller, channel=self._send
+        )
         self._sink = ChannelSink(self._send, server.tracer, self._client.alias)
         self._behind = 0
         channel.on_data = self._on_data
@@ -118,7 +122,15 @@ class StdioConnection:
             self._refuse(error, bytes(envelope.id))
             return
         self._dispatcher.modern_request(
-            self._server, envelope, data, self._sink, self._running, params=params, read=read, version=version
+            self._server,
+            envelope,
+            data,
+            self._sink,
+            self._running,
+            params=params,
+            read=read,
+            version=version,
+            caller=self._client.caller,
         )
 
     def _on_end(self) -> None:

@@ -1,0 +1,42 @@
+"""Rules about the guard's sections that their types cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from mooring.config.problems import KeyPath
+from mooring.config.reading import Rule
+from mooring.policy import web
+from mooring.policy.settings import ALGORITHMS, Auth
+
+Findings = Iterator[tuple[KeyPath, str]]
+
+
+def _auth(auth: Auth) -> Findings:
+    if auth.mode == "oidc":
+        if auth.issuer is None and auth.introspection_url is None:
+            yield (), "with `mode: oidc` needs `issuer` (or `introspection_url`): whose tokens count?"
+        if auth.issuer is None and auth.jwks_url is not None:
+            yield ("jwks_url",), "needs `issuer` beside it: a key alone does not say whose tokens count"
+    else:
+        given = [name for name in ("issuer", "jwks_url", "introspection_url") if getattr(auth, name)]
+        for name in given:
+            yield (name,), f"has no effect with `mode: {auth.mode}`: set `mode: oidc` or remove it"
+    for name in ("issuer", "jwks_url", "introspection_url"):
+        url = getattr(auth, name)
+        if url is not None and not web.is_safe(url, allow_http=auth.insecure_allow_http):
+            yield (name,), "must be an `https://` address (or set `insecure_allow_http: true`)"
+    for index, name in enumerate(auth.algorithms):
+        if name not in ALGORITHMS:
+            yield ("algorithms", index), f"cannot be `{name}`: known are {', '.join(ALGORITHMS)}"
+
+
+POLICY_RULES: dict[type[Struct], Rule] = {Auth: _auth}
+
+
+def is_guarded(auth: Any) -> bool:
+    """Whether callers must prove who they are."""
+    return auth.mode != "none"

@@ -1,0 +1,59 @@
+"""The words of the command line that belong to the guard; what they do is imported when used."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add_parsers(commands: Any) -> None:
+    _add_key(commands)
+
+
+def _add_key(commands: Any) -> None:
+    key = commands.add_parser("key", help="make and revoke API keys", allow_abbrev=False)
+    actions = key.add_subparsers(title="actions", metavar="ACTION", required=True)
+    create = actions.add_parser(
+        "create",
+        help="make a key",
+        description="Make a key and print it. It is shown this once: only its hash is kept.",
+        parents=[_where()],
+        allow_abbrev=False,
+    )
+    create.add_argument("name", metavar="NAME", help="whose key it is; policies call the caller by this name")
+    create.add_argument(
+        "--scope", metavar="SCOPE", action="append", default=[], help="a scope of the key; may be repeated"
+    )
+    create.add_argument(
+        "--server",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="a server it is good for; may be repeated (default: all of them)",
+    )
+    create.add_argument("--expires", metavar="TIME", help="how long it is good, for example 12h, 30d")
+    _add_format(create)
+    create.set_defaults(handler="key:create")
+
+    listing = actions.add_parser("list", help="list the keys", parents=[_where()], allow_abbrev=False)
+    _add_format(listing)
+    listing.set_defaults(handler="key:list_keys")
+
+    revoke = actions.add_parser("revoke", help="take a key away", parents=[_where()], allow_abbrev=False)
+    revoke.add_argument("name", metavar="NAME", help="its name or id")
+    revoke.set_defaults(handler="key:revoke")
+
+
+def _where() -> argparse.ArgumentParser:
+    """The flags that say which gateway is meant."""
+    where = argparse.ArgumentParser(add_help=False)
+    group = where.add_mutually_exclusive_group()
+    group.add_argument("--config", metavar="FILE", help="the file the gateway is started with")
+    group.add_argument("--socket", metavar="PATH", help="its control socket (or set MOORING_SOCKET)")
+    return where
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format", choices=["text", "json"], default="text", help="for people or for programs"
+    )

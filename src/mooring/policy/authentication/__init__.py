@@ -1,0 +1,1 @@
+"""Who calls: API keys, tokens of an OpenID provider, and introspection."""

@@ -1,0 +1,74 @@
+"""The sections of `mooring.yaml` that belong to the guard; `mooring.config.schema` says where they stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+# A list of texts; a single text stands for a list of one.
+TEXTS = {"unit": "texts"}
+ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+
+
+def _algorithms() -> list[str]:
+    return list(ALGORITHMS)
+
+
+class Auth(Struct, frozen=True):
+    """Who may call. `api_key`: keys made with `mooring key create`; `oidc`: tokens of an OpenID provider."""
+
+    mode: Annotated[
+        Literal["none", "api_key", "oidc"],
+        Meta(description="How callers prove who they are. `none`: everybody is `anonymous`."),
+    ] = "none"
+    insecure_allow_anonymous: Annotated[
+        bool,
+        Meta(
+            description="Allow listening on an address that other machines can reach although nobody is "
+            "authenticated."
+        ),
+    ] = False
+    issuer: Annotated[
+        str | None, Meta(description="`oidc`: the provider's address, exactly as its tokens name it.")
+    ] = None
+    audience: Annotated[
+        list[str],
+        Meta(
+            extra=TEXTS,
+            description="`oidc`: audiences to accept. Empty: only the address of the very server that is "
+            "called, `<public_url>/mcp/<id>`.",
+        ),
+    ] = field(default_factory=list[str])
+    jwks_url: Annotated[
+        str | None, Meta(description="`oidc`: where the provider's keys are. Not given: it is asked.")
+    ] = None
+    introspection_url: Annotated[
+        str | None,
+        Meta(description="`oidc`: where tokens that cannot be checked here are asked about (RFC 7662)."),
+    ] = None
+    client_id: Annotated[str | None, Meta(description="Our name at the introspection endpoint.")] = None
+    client_secret: Annotated[str | None, Meta(description="Our secret there, best as `${NAME}`.")] = None
+    algorithms: Annotated[
+        list[str], Meta(description="Signature algorithms to accept. Never `none`, never a shared secret.")
+    ] = field(default_factory=_algorithms)
+    clock_skew_seconds: Annotated[
+        float, Meta(ge=0, le=600, description="How far the provider's clock may be off.")
+    ] = 60
+    required_scopes: Annotated[
+        list[str], Meta(extra=TEXTS, description="Scopes that every caller must have; else 403.")
+    ] = field(default_factory=list[str])
+    scopes_supported: Annotated[
+        list[str], Meta(extra=TEXTS, description="Further scopes to name in the metadata for clients.")
+    ] = field(default_factory=list[str])
+    insecure_allow_http: Annotated[
+        bool, Meta(description="Allow `http://` for a provider that is not on this machine.")
+    ] = False
+    keys_file: Annotated[
+        Path | None,
+        Meta(description="`api_key`: file of hashed keys. Not given: `keys.json` in the data directory."),
+    ] = None
+    max_failures_per_minute: Annotated[
+        int, Meta(ge=1, description="Failed attempts of one address per minute; then 429.")
+    ] = 30
