@@ -14,6 +14,6 @@ def iso_day(stamp: str) -> str | None:
     if not _MILLISECONDS.fullmatch(stamp):
         return None
     try:
-        return f"{_EPOCH + timedelta(milliseconds=int(stamp)):%Y-%m-%d}".rjust(10, "0")
+        return (_EPOCH + timedelta(milliseconds=int(stamp))).date().isoformat()
     except OverflowError:
         return None

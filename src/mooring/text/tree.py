@@ -143,14 +143,14 @@ def canonical(item: Node) -> Node:
     already is shared with the input, so the result must not be changed in place."""
     made: Node = item
     kind = item.get("type")
-    if "attrs" in item and item["attrs"] == {} and kind != "nestedExpand":
-        made = {key: value for key, value in made.items() if key != "attrs"}
-    elif kind == "nestedExpand" and "attrs" not in item:
+    if kind == "nestedExpand":
         # The one node that must have `attrs` even when there are none.
-        made = {**made, "attrs": dict[str, Any]()}
-    marks: Any = item.get("marks")
-    if marks.__class__ is list:
-        made = _with_marks(made, marks)
+        if "attrs" not in item:
+            made = {**made, "attrs": dict[str, Any]()}
+    elif "attrs" in item and item["attrs"] == {}:
+        made = {key: value for key, value in made.items() if key != "attrs"}
+    if "marks" in item and item["marks"].__class__ is list:
+        made = _with_marks(made, item["marks"])
     content: Any = item.get("content")
     if content.__class__ is list:
         below = _canonical_content(content)
@@ -162,6 +162,8 @@ def canonical(item: Node) -> Node:
 
 
 def _with_marks(item: Node, marks: list[Any]) -> Node:
+    if len(marks) == 1 and marks[0].__class__ is dict and len(marks[0]) == 1:
+        return item
     if not marks:
         return {key: value for key, value in item.items() if key != "marks"}
     made = sort_marks([_canonical_mark(each) for each in marks])
@@ -186,7 +188,7 @@ def _canonical_content(content: list[Any]) -> list[Any]:
             continue
         if child.get("type") == "text" and "content" not in child:
             current = canonical(child) if len(child) > 2 else child
-            if current.get("text") == "":
+            if not current.get("text", True):
                 same = False
                 continue
             if before is not None and before.get("marks") == current.get("marks"):

@@ -320,6 +320,8 @@ def _media(parse: Parse, _kind: Kind, at: int) -> Token:
         return "!", at + 1
     raw, end = found
     name, _, rest = raw.partition("|")
+    if not name:
+        return "!", at + 1
     return [image_node(name, parameters(rest.partition("|")[0], ","))], end
 
 

@@ -60,13 +60,16 @@ def entity(character: str) -> str:
 _NO_ENTITY = frozenset({0xFFFE, 0xFFFF})
 
 
+_TRIMMED = frozenset(MD_TRIM_CHARS)
+
+
 def text(value: str, before: str, after: str, *, bracketed: bool) -> str:
     """`value` as Markdown between the characters `before` and `after` (empty at the ends of a block).
 
     `before` is `\\n` at the start of a later line. `bracketed` when it stands in the `[…]` of something.
     """
     lead = tail = ""
-    if before in ("", "\n") or after in ("", "\n"):
+    if value[:1] in _TRIMMED or value[-1:] in _TRIMMED:
         lead, value, tail = _edges(value, before, after)
     host = "www." in value
     if not host and not _SUSPECT.search(value):
@@ -213,6 +216,8 @@ def label(value: str) -> str | None:
     return "".join(made)
 
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_CONTROL_IN_TITLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _DESTINATION = re.compile(r"[^\s<>()\\&\x00-\x1f\x7f|`\[\]*_]*")
 
 
@@ -220,7 +225,7 @@ def destination(value: str) -> str | None:
     """A link target, bare or in angle brackets; None when no form can hold it."""
     if value and _DESTINATION.fullmatch(value):
         return value
-    if any(ord(each) < 0x20 or 0x7F <= ord(each) < 0xA0 or 0xD800 <= ord(each) < 0xE000 for each in value):
+    if _CONTROL.search(value):
         return None
     if not value:
         return ""
@@ -232,10 +237,7 @@ def destination(value: str) -> str | None:
 
 def title(value: str) -> str | None:
     """A link title in double quotes."""
-    if any(
-        (ord(each) < 0x20 and each not in "\n\t") or 0x7F <= ord(each) < 0xA0 or 0xD800 <= ord(each) < 0xE000
-        for each in value
-    ):
+    if _CONTROL_IN_TITLE.search(value):
         return None
     escaped = re.sub(r'"|\\(?=[!-/:-@\[-`{-~]|\n|$)|&(?=#?\w+;)', lambda found: "\\" + found[0], value)
     return '"' + escaped.replace("\n", "&#10;") + '"'

@@ -57,14 +57,54 @@ class InlineWriter:
     plain: bool = False
 
     def write(self, content: list[Node]) -> str:
-        if len(content) == 1 and len(content[0]) == 2 and "text" in content[0]:
-            return escape.text(content[0]["text"], "", "", bracketed=False)
-        items = [_item(node) for node in content]
-        return self._sequence(items, "", "", bracketed=False)
+        return self._pieces(content, "", "", bracketed=False)
 
     def write_label(self, content: list[Node]) -> str:
         """The same for the `[…]` of a directive."""
-        return self._sequence([_item(node) for node in content], "[", "]", bracketed=True)
+        return self._pieces(content, "[", "]", bracketed=True)
+
+    def _pieces(self, content: list[Node], before: str, after: str, *, bracketed: bool) -> str:
+        """Texts without marks end every mark, so only what stands between two of them is nested."""
+        made: list[str] = []
+        at, count = 0, len(content)
+        while at < count:
+            node = content[at]
+            end = at + 1
+            if len(node) == 2 and node["type"] == "text":
+                following = _lead_of(content[end]) if end < count else after
+                piece = escape.text(node["text"], before, following, bracketed=bracketed)
+            else:
+                while end < count and not (len(content[end]) == 2 and content[end]["type"] == "text"):
+                    end += 1
+                following = _lead_of(content[end]) if end < count else after
+                piece = self._alone(node, before, following, bracketed=bracketed) if end == at + 1 else None
+                if piece is None:
+                    items = [_item(each) for each in content[at:end]]
+                    piece = self._sequence(items, before, following, bracketed=bracketed)
+            made.append(piece)
+            before = (_edge(piece) if piece[-2:-1] == "\\" else piece[-1:]) or before
+            at = end
+        return made[0] if len(made) == 1 else "".join(made)
+
+    def _alone(self, node: Node, before: str, after: str, *, bracketed: bool) -> str | None:
+        """An atom, or a text with one ordinary mark, between texts without marks; None for anything else."""
+        if node["type"] != "text":
+            return self._atom(node, before, after)
+        marks: Any = node.get("marks")
+        if len(node) != 3 or marks.__class__ is not list or len(marks) != 1 or not _known_mark(marks[0]):
+            return None
+        mark: Mark = marks[0]
+        kind = mark["type"]
+        if kind == "code":
+            return _code(node["text"])
+        if kind == "link":
+            return self._link(mark, [_Item(node, (), True)], before)
+        for delimiter in _DELIMITERS.get(kind, ()):
+            edge = delimiter[0]
+            content = escape.text(node["text"], edge, edge, bracketed=bracketed)
+            if _may_delimit(delimiter, content, before, after):
+                return f"{delimiter}{content}{delimiter}"
+        return None
 
     def _sequence(self, items: list[_Item], before: str, after: str, *, bracketed: bool) -> str:
         made: list[str] = []
@@ -88,15 +128,16 @@ class InlineWriter:
     def _leaf(self, item: _Item, before: str, after: str) -> str:
         node = item.node
         if not item.is_text:
-            if node["type"] == "hardBreak" and len(node) == 1:
-                return self._hard_break(before, after)
-            return render_atom(node, self.users, verbatim=self.verbatim)
+            return self._atom(node, before, after)
         if item.marks[0]["type"] == "code":
-            span = escape.code_span(node["text"])
-            inner = span or escape.text(node["text"], "[", "]", bracketed=True)
-            return inner if span else f":code[{inner}]"
+            return _code(node["text"])
         inner = escape.text(node["text"], "[", "]", bracketed=True)
         return f":text[{inner}]" + render([("marks", quote(marks_of(node)))])
+
+    def _atom(self, node: Node, before: str, after: str) -> str:
+        if node["type"] == "hardBreak" and len(node) == 1:
+            return self._hard_break(before, after)
+        return render_atom(node, self.users, verbatim=self.verbatim)
 
     def _hard_break(self, before: str, after: str) -> str:
         if self.single_line:
@@ -198,6 +239,8 @@ def _may_delimit(delimiter: str, content: str, before: str, after: str) -> bool:
     first, last, mark = content[:1], _edge(content), delimiter[0]
     if mark in (before, first, last):
         return False
+    if mark != "_" and first.isalnum() and last.isalnum():
+        return True
     if escape.is_space(first) or escape.is_space(last):
         return False
     free_before, free_after = escape.is_edge(before), escape.is_edge(after)
@@ -225,6 +268,23 @@ def _lead(item: _Item) -> str:
         return "[" if _first_of(item.marks, "link") else "*"
     first: str = item.node["text"][0]
     return "&" if first < " " and first != "\t" else first
+
+
+def _lead_of(node: Node) -> str:
+    if node["type"] != "text":
+        return ":"
+    if len(node) == 2:
+        first: str = node["text"][0]
+        return "&" if first < " " and first != "\t" else first
+    # A text whose marks have no syntax begins otherwise, but with punctuation as well.
+    for mark in marks_of(node):
+        if mark.get("type") == "link":
+            return "["
+    return "*"
+
+
+def _code(value: str) -> str:
+    return escape.code_span(value) or f":code[{escape.text(value, '[', ']', bracketed=True)}]"
 
 
 def _item(node: Node) -> _Item:

@@ -9,6 +9,7 @@ from mooring.text.tree import Node, attributes, children
 
 # What would be a horizontal rule instead of items.
 _RULE = re.compile(r"(?:-[ \t]*){3,}$|(?:\*[ \t]*){3,}$")
+_RULE_CHARACTERS = frozenset("-* \t")
 _KEYS = frozenset({"type", "attrs", "content", "marks"})
 _MAX_NUMBER = 999_999_999
 _BOXES = {"TODO": "[ ]", "DONE": "[x]"}
@@ -140,6 +141,8 @@ def _compose(
         separator = " " if words_first else "\n"
         body = f"{given}{separator}{body}"
     made = _indented(marker, body, indent or len(marker))
+    if body[0] not in _RULE_CHARACTERS:
+        return made
     first, newline, rest = made.partition("\n")
     if _RULE.match(first):
         first = f"{marker}\\{first[len(marker) :]}" if words_first else f"{first} ::p"
@@ -147,6 +150,8 @@ def _compose(
 
 
 def _indented(marker: str, body: str, width: int) -> str:
+    if "\n" not in body:
+        return marker + body
     blank = " " * width
     lines = body.split("\n")
     return marker + "\n".join([lines[0], *(blank + line if line else "" for line in lines[1:])])

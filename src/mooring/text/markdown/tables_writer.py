@@ -8,6 +8,7 @@ from mooring.text.markdown.inline_writer import InlineWriter
 from mooring.text.tree import Node, attributes, children, marks_of
 
 _KEYS = frozenset({"type", "attrs", "content", "marks"})
+BAR = "\\|"
 _RULES = {None: "---", "center": ":---:", "end": "---:"}
 
 
@@ -29,6 +30,8 @@ class TableWriter:
 
     def table(self, item: Node, parent: str, _marker: str) -> str:
         rows = children(item)
+        if len(item) == 2 and (cells := _bare_cells(rows)):
+            return self._bare_pipes(cells)
         if not rows or not all(_is_row(row) for row in rows):
             raise Inexpressible
         header = _header_form(rows)
@@ -37,6 +40,15 @@ class TableWriter:
             return self._blocks.with_line(item, parent, self._pipes(rows), extra)
         body = "\n".join(self._row(row) for row in rows)
         return self._blocks.container("table", block_pairs(item, parent), body)
+
+    def _bare_pipes(self, cells: list[list[list[Node]]]) -> str:
+        write = self._blocks.line.write
+        lines = [
+            f"| {' | '.join([write(each).replace('|', BAR) if each else '' for each in row])} |"
+            for row in cells
+        ]
+        lines.insert(1, "| " + " | ".join(["---"] * len(cells[0])) + " |")
+        return "\n".join(lines)
 
     def _pipes(self, rows: list[Node]) -> str:
         columns = list(zip(*(children(row) for row in rows), strict=True))
@@ -55,7 +67,7 @@ class TableWriter:
     def _cell(self, cell: Node, row: Node | None, aligned: str | None) -> str:
         paragraph = children(cell)[0]
         if row is None and len(cell) == 2 and len(paragraph) <= 2 and "attrs" not in paragraph:
-            return self._blocks.line.write(children(paragraph)).replace("|", "\\|")
+            return self._blocks.line.write(children(paragraph)).replace("|", BAR)
         pairs = pairs_of(cell)
         if row and attributes(row):
             pairs.insert(0, ("row", attributes(row)["localId"]))
@@ -69,7 +81,7 @@ class TableWriter:
         inner = render(block_pairs(paragraph, cell["type"]))
         if inner and not made and not own:
             own = "{}"
-        return " ".join(part for part in (own, made, inner) if part).replace("|", "\\|")
+        return " ".join(part for part in (own, made, inner) if part).replace("|", BAR)
 
     def _row(self, row: Node) -> str:
         body = "\n".join(self._block_cell(cell) for cell in children(row))
@@ -84,6 +96,31 @@ class TableWriter:
         if len(content) == 1 and set(content[0]) <= {"type", "content"} and content[0]["type"] == "paragraph":
             return f"::{name}[{self._blocks.line.write_label(children(content[0]))}]{render(pairs)}"
         return self._blocks.container(name, pairs, self._blocks.sequence(content, cell["type"]))
+
+
+def _bare_cells(rows: list[Node]) -> list[list[list[Node]]] | None:
+    """The texts of the most common table: a row of headers, then cells, each a paragraph, no attributes."""
+    made: list[list[list[Node]]] = []
+    kind, width = "tableHeader", 0
+    for row in rows:
+        cells = row.get("content")
+        if row["type"] != "tableRow" or len(row) != 2 or not cells or (width and len(cells) != width):
+            return None
+        texts: list[list[Node]] = []
+        for cell in cells:
+            content = cell.get("content")
+            if cell["type"] != kind or len(cell) != 2 or not content or len(content) != 1:
+                return None
+            paragraph: Node = content[0]
+            if paragraph["type"] != "paragraph" or len(paragraph) > 2:
+                return None
+            found = paragraph.get("content")
+            if len(paragraph) == 2 and not found:
+                return None
+            texts.append(found or [])
+        made.append(texts)
+        kind, width = "tableCell", len(cells)
+    return made
 
 
 def _is_row(row: Node) -> bool:

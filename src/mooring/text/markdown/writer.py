@@ -36,7 +36,7 @@ _LANGUAGE = re.compile(r"[^\s`{}\\&~\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 # A list may follow its paragraph without a blank line only if it can interrupt one.
 _INTERRUPTS = re.compile(r"(?:\{[^\n]*\}\n)?(?:[-*]|1[.)]) +\S")
 _KEYS = frozenset({"type", "attrs", "content", "marks"})
-_BULLETS = frozenset({"bulletList", "taskList"})
+_LIST_FAMILY = {"bulletList": "bullet", "taskList": "bullet", "orderedList": "number"}
 
 
 def write_extended(document: Node, report: Report, users: Mapping[str, str]) -> str:
@@ -91,12 +91,16 @@ class BlockWriter:
 
     def sequence(self, content: list[Node], parent: str, *, tight: bool = False) -> str:
         """Blocks one after another."""
+        if len(content) == 1:
+            return self.parts(content, parent)[0]
         made: list[str] = []
         previous = ""
         for item, block in zip(content, self.parts(content, parent), strict=True):
             kind = item["type"]
             if made:
-                joined = tight and previous == "paragraph" and _list_family(kind) and _INTERRUPTS.match(block)
+                joined = (
+                    tight and previous == "paragraph" and kind in _LIST_FAMILY and _INTERRUPTS.match(block)
+                )
                 made.append("\n" if joined else "\n\n")
             made.append(block)
             previous = kind
@@ -105,15 +109,16 @@ class BlockWriter:
     def parts(self, content: list[Node], parent: str) -> list[str]:
         """Each block by itself; neighbouring lists of a kind get different markers."""
         made: list[str] = []
-        previous, marker = "", "-"
+        previous, marker = None, "-"
+        path = self._path
+        path.append(0)
         for index, item in enumerate(content):
-            kind = item["type"]
-            adjacent = _list_family(kind) == _list_family(previous) != ""
-            marker = ("*" if marker == "-" else "-") if adjacent else "-"
-            self._path.append(index)
+            family = _LIST_FAMILY.get(item["type"])
+            marker = "*" if family and family == previous and marker == "-" else "-"
+            path[-1] = index
             made.append(self.block(item, parent, marker))
-            self._path.pop()
-            previous = kind
+            previous = family
+        path.pop()
         return made
 
     def block(self, item: Node, parent: str, marker: str = "-") -> str:
@@ -143,8 +148,8 @@ class BlockWriter:
         return f"```adf\n{quote(item)}\n```"
 
     def container(self, name: str, pairs: Pairs, body: str, label: str | None = None) -> str:
-        longest = max((len(run) for run in _COLONS.findall(body)), default=2)
-        fence = ":" * max(3, longest + 1)
+        longest = max((len(run) for run in _COLONS.findall(body)), default=2) if ":::" in body else 2
+        fence = ":" * (longest + 1)
         head = [f"{fence} {name}", f"[{label}]" if label is not None else "", render(pairs)]
         opening = " ".join(part for part in head if part)
         return f"{opening}\n{body}\n{fence}" if body else f"{opening}\n{fence}"
@@ -154,13 +159,14 @@ class BlockWriter:
     def text(self, content: list[Node]) -> str:
         """Inline content as lines that cannot be taken for other blocks."""
         made = escape.lines(self.inline.write(content))
-        if any(
-            child["type"] == "inlineExtension" and is_raw(child) for child in content
-        ) and _starts_html_or_image(made, content):
-            made = escape.lines(InlineWriter(users=self.inline.users, verbatim=False).write(content))
+        for child in content:
+            if child["type"] == "inlineExtension" and is_raw(child) and _starts_html_or_image(made, content):
+                return escape.lines(InlineWriter(users=self.inline.users, verbatim=False).write(content))
         return made
 
     def _paragraph(self, item: Node, parent: str, _: str) -> str:
+        if len(item) == 2 and "content" in item:
+            return self.text(children(item)) or "::p"
         given = render(block_pairs(item, parent))
         made = self.text(children(item))
         if not made:
@@ -185,7 +191,7 @@ class BlockWriter:
             for child in content
         ):
             raise Inexpressible
-        code = "".join(child["text"] for child in content)
+        code = content[0]["text"] if len(content) == 1 else "".join(child["text"] for child in content)
         if "\r" in code or "\0" in code or (code and not code.isascii() and _has_surrogate(code)):
             raise Inexpressible
         language = attributes(item).get("language")
@@ -194,7 +200,8 @@ class BlockWriter:
         pairs = block_pairs(item, parent, without=("language",) if named else ())
         if named and not bare:
             pairs.append(("language", language))
-        fence = "`" * max(3, 1 + max((len(run) for run in _FENCES.findall(code)), default=0))
+        longest = max((len(run) for run in _FENCES.findall(code)), default=2) if "```" in code else 2
+        fence = "`" * (longest + 1)
         info = " ".join(part for part in (language if bare else "", render(pairs, delicate=True)) if part)
         return f"{fence}{info}\n{code}\n{fence}" if content else f"{fence}{info}\n{fence}"
 
@@ -315,10 +322,6 @@ def _leaf(item: Node) -> Node:
     if "content" in item:
         raise Inexpressible
     return item
-
-
-def _list_family(kind: str) -> str:
-    return "bullet" if kind in _BULLETS else "number" if kind == "orderedList" else ""
 
 
 def _has_surrogate(value: str) -> bool:
