@@ -1,0 +1,1 @@
+"""Servers from functions."""
