@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.transports.http_forwarded import parse_forwarded
-from mooring.transports.http_request import Client, Memo, Request
+from mooring.transports.http_request import Client, Request
 
 
 def asked(*headers: tuple[bytes, bytes]) -> Request:
     client = Client("10.0.0.1", None, False)
-    return Request(b"GET", b"/", b"/", b"", dict(headers), list(headers), client, Memo())
+    return Request.of(b"GET", b"/", list(headers), dict(headers), client)
 
 
 FOR = b"x-forwarded-for"

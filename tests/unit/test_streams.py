@@ -48,7 +48,7 @@ class Connection:
         self.speaks_1_0 = False
         self.compression = False
         self.outcome = ""
-        request = Request(b"GET", b"/", [], {}, Client("127.0.0.1", None, False))
+        request = Request.of(b"GET", b"/", [], {}, Client("127.0.0.1", None, False))
         self.reply = Reply(request, self)
 
     def reply_ended(self) -> None:

@@ -19,7 +19,7 @@ def request(host: bytes | None, origin: bytes | None = None, client: Client = PE
         first[b"host"] = host
     if origin is not None:
         first[b"origin"] = origin
-    return Request(b"POST", b"/", list(first.items()), first, client)
+    return Request.of(b"POST", b"/", list(first.items()), first, client)
 
 
 LOCAL = WebGuard("127.0.0.1", 7433, None, [])

@@ -242,10 +242,10 @@ class McpEndpoint:
             name = routing_headers.NAMED_BY.get(envelope.method)
             named = {"name": params.name, "uri": params.uri, "taskId": params.task_id}.get(name or "")
             routing_headers.check(
-                request.headers, version, envelope.method, meta.text(named) if named else None
+                request.listed, version, envelope.method, meta.text(named) if named else None
             )
             meta.require_spoken(version)
-            given = _param_headers(request.headers)
+            given = _param_headers(request.listed)
         except RpcError as error:
             refuse_rpc(reply, error, extra, envelope.id)
             return

@@ -16,7 +16,7 @@ import httptools
 from mooring.transports import http_rules as rules
 from mooring.transports.http_endpoint import Buffered, Endpoint
 from mooring.transports.http_limits import ListenerLimits
-from mooring.transports.http_request import BodySource, BodyStream, Client, Memo, Request
+from mooring.transports.http_request import BodySource, BodyStream, Client, Request
 from mooring.transports.http_rules import Refusal
 from mooring.transports.http_template import MISSES_IN_VAIN, HeadTemplate
 
@@ -272,10 +272,8 @@ class RequestReader:
             if len(first) != len(headers):
                 first = self._first = rules.first_values(headers)
             self._check_head(headers, first)
-            target = self._target
-            path, _, query = target.partition(b"?")
-            request = self._request = Request(
-                self._parser.get_method(), target, path, query, first, headers, self._client, Memo()
+            request = self._request = Request.of(
+                self._parser.get_method(), self._target, headers, first, self._client
             )
             if self._target != self._known_target:
                 self._known_target = rules.checked_target(request.method, request.target, self._limits)

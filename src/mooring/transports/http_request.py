@@ -57,6 +57,19 @@ class Request(msgspec.Struct, eq=False):
     length: bytes = b""
     """The content-length of a request that repeats a head, as it was written."""
 
+    @classmethod
+    def of(
+        cls,
+        method: bytes,
+        target: bytes,
+        headers: list[tuple[bytes, bytes]],
+        first: dict[bytes, bytes],
+        client: Client,
+    ) -> Self:
+        """A request whose head has just been read; `first` has the first value of each header."""
+        path, _, query = target.partition(b"?")
+        return cls(method, target, path, query, first, headers, client, Memo())
+
     @property
     def peer(self) -> str:
         return self.client.address
@@ -72,7 +85,7 @@ class Request(msgspec.Struct, eq=False):
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
         if not self.length:
-            return self.listed
+            return self.listed.copy()
         return [(name, self.length if name == _LENGTH else value) for name, value in self.listed]
 
     def header(self, name: bytes) -> bytes | None:

@@ -36,7 +36,7 @@ class Response(msgspec.Struct, eq=False):
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
         if not self._length:
-            return self.listed
+            return self.listed.copy()
         return [(name, self._length if name == _LENGTH else value) for name, value in self.listed]
 
     @property
