@@ -21,10 +21,15 @@ class Outbound(Struct, frozen=True, omit_defaults=True):
     ] = False
     allow_host: Annotated[
         tuple[str, ...],
-        Meta(description="Names or addresses; `.example.com` is the domain and everything below it."),
+        Meta(
+            description="Names, addresses, or networks such as `10.0.0.0/8`; `.example.com` is the domain "
+            "and everything below it. A private or local address must be named itself, besides the name "
+            "that stands for it."
+        ),
     ] = ()
     allow_port: Annotated[
-        tuple[int, ...], Meta(description="Ports. Empty with hosts named: 80 and 443.")
+        tuple[int, ...],
+        Meta(description="Ports. Empty: every port of the named hosts. Without named hosts: of every host."),
     ] = ()
 
 
