@@ -7,7 +7,7 @@ import os
 import socket
 import ssl as tls
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
@@ -38,6 +38,8 @@ class Origin:
     host: str
     port: int
     unix_path: str | None = None
+    open_socket: Callable[[], Awaitable[socket.socket]] | None = None
+    """Opens a connected socket where no address of ours leads: into a network namespace."""
 
     @staticmethod
     def of(url: str) -> Origin:
@@ -209,6 +211,9 @@ class ClientPool:
             async with asyncio.timeout(seconds):
                 if origin.unix_path is not None:
                     _, connection = await loop.create_unix_connection(self._connection, origin.unix_path)
+                elif origin.open_socket is not None:
+                    opened = await origin.open_socket()
+                    _, connection = await loop.create_connection(self._connection, sock=opened)
                 else:
                     context = self._tls_context() if origin.scheme == "https" else None
                     _, connection = await loop.create_connection(
