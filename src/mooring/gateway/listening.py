@@ -28,6 +28,10 @@ class ListenStream:
         self._acknowledged = False
         self._early: list[tuple[str, Raw | bytes]] = []
 
+    @property
+    def principal(self) -> str:
+        return self._exchange.client.principal
+
     def acknowledge(self, granted: Filter) -> None:
         """Say what will be delivered; what came in before that may only follow it."""
         self.wants = granted

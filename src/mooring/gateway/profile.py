@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
+from mooring.gateway.additions import NOTHING, Capabilities, merged
 from mooring.protocol import jsonrpc, meta
 from mooring.protocol.versions import MODERN_VERSIONS, V2025_11_25, Era
 
@@ -58,7 +59,9 @@ def from_discover(result: bytes | Raw, version: str) -> Profile:
     )
 
 
-def initialize_result(profile: Profile, version: str, server_id: str) -> bytes:
+def initialize_result(
+    profile: Profile, version: str, server_id: str, added: Capabilities = NOTHING
+) -> bytes:
     """Our answer to a legacy client: what the server can do, in the revision that we agreed on with the
     client."""
     capabilities = jsonrpc.members(profile.capabilities)
@@ -66,7 +69,7 @@ def initialize_result(profile: Profile, version: str, server_id: str) -> bytes:
         capabilities["tasks"] = Raw(b'{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}')
     parts: dict[str, bytes | Raw] = {
         "protocolVersion": msgspec.json.encode(version),
-        "capabilities": jsonrpc.assemble(capabilities),
+        "capabilities": merged(jsonrpc.assemble(capabilities), added),
         "serverInfo": profile.server_info or _own_info(server_id),
     }
     if profile.instructions:
@@ -74,7 +77,7 @@ def initialize_result(profile: Profile, version: str, server_id: str) -> bytes:
     return jsonrpc.assemble(parts)
 
 
-def discover_result(profile: Profile, server_id: str) -> bytes:
+def discover_result(profile: Profile, server_id: str, added: Capabilities = NOTHING) -> bytes:
     """Our answer to a modern client."""
     capabilities = jsonrpc.members(profile.capabilities)
     if profile.era is Era.LEGACY:
@@ -87,7 +90,7 @@ def discover_result(profile: Profile, server_id: str) -> bytes:
     parts: dict[str, bytes | Raw] = {
         "resultType": b'"complete"',
         "supportedVersions": msgspec.json.encode(MODERN_VERSIONS),
-        "capabilities": jsonrpc.assemble(capabilities),
+        "capabilities": merged(jsonrpc.assemble(capabilities), added),
         "ttlMs": b"0",
         "cacheScope": b'"private"',
         "_meta": jsonrpc.assemble({meta.SERVER_INFO: info}),

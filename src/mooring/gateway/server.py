@@ -24,6 +24,7 @@ from mooring.errors import (
     UpstreamTimedOut,
     http_status_of,
 )
+from mooring.gateway import additions as own
 from mooring.gateway import profile as profiles
 from mooring.gateway import tasks
 from mooring.gateway.clients import LEVELS, LegacyClient
@@ -94,6 +95,8 @@ class Server:
         }
         self._handle: Handler = compose(chain, self._route)
         self._is_bare = not chain
+        self.additions: own.Additions | None = None
+        self.listeners: dict[ListenStream, None] = {}
 
     # Running an exchange
 
@@ -408,19 +411,31 @@ class Server:
     async def introduce(self, client: LegacyClient) -> bytes:
         """The result of `initialize`."""
         found = await self.upstream.learn(client)
-        return profiles.initialize_result(found, client.version, self.id)
+        return profiles.initialize_result(found, client.version, self.id, self._added)
+
+    @property
+    def _added(self) -> own.Capabilities:
+        return own.NOTHING if self.additions is None else self.additions.capabilities
+
+    def reasons(self, now: float) -> list[str]:
+        """What is wrong with this server, for the health report."""
+        found = self.upstream.health.reasons(now)
+        return found if self.additions is None else [*found, *self.additions.reasons()]
 
     async def _discover(self, exchange: Exchange) -> Answer:
         found = await self.upstream.learn(exchange.client)
         if found.era is Era.LEGACY:
-            return Answer(version=exchange.client.version, result=profiles.discover_result(found, self.id))
+            result = profiles.discover_result(found, self.id, self._added)
+            return Answer(version=exchange.client.version, result=result)
         answer = await self.upstream.call(exchange)
         if answer.error or answer.relay is not None:
             return answer
         spoken = msgspec.json.encode(profiles.MODERN_VERSIONS)
-        return Answer(
-            version=answer.version, result=meta.with_member(answer.result, "supportedVersions", spoken)
-        )
+        result = meta.with_member(answer.result, "supportedVersions", spoken)
+        if self.additions is not None:
+            capabilities = jsonrpc.members(result).get("capabilities", b"{}")
+            result = meta.with_member(result, "capabilities", own.merged(capabilities, self._added))
+        return Answer(version=answer.version, result=result)
 
     async def _listen(self, exchange: Exchange) -> Answer:
         """A stream of changes, open until the client closes it or the server is gone."""
@@ -434,10 +449,12 @@ class Server:
         session = await self.upstream.session_for(exchange.client)
         stream = ListenStream(exchange, wish)
         exchange.deadline = exchange.final_deadline = float("inf")
+        self.listeners[stream] = None
         try:
-            stream.acknowledge(await session.subscribe(stream))
+            stream.acknowledge(own.granted(await session.subscribe(stream), wish, self._added))
             await stream.ended
         finally:
+            del self.listeners[stream]
             await asyncio.shield(session.unsubscribe(stream))
         return Answer(version=exchange.client.version, result=stream.closing_result())
 
@@ -524,6 +541,8 @@ class Server:
             log.info("%s: %s", self.id, error)
         finally:
             self.upstream.release(client)
+            if self.additions is not None:
+                await self.additions.client_gone(client)
 
 
 def _is_ours(exchange: Exchange) -> bool:

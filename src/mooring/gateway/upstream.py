@@ -4,7 +4,7 @@ lost."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from time import monotonic
@@ -63,6 +63,7 @@ class Upstream:
         self._sessions: dict[str, UpstreamSession] = {}
         self._opening: dict[str, asyncio.Task[UpstreamSession]] = {}
         self._lease_waiters: list[asyncio.Future[None]] = []
+        self.on_change: Callable[[str], None] | None = None
         self._own_sessions = 0
         self._closing: set[asyncio.Task[None]] = set()
         processes = dialer.transports == (Transport.STDIO,)
@@ -265,7 +266,8 @@ class Upstream:
             case _:
                 if client.era is Era.LEGACY:
                     return client.key, _opening_for(client, client.key, dedicated=True)
-                key = POOLED + client.principal
+                # A call with files runs where its files are: its client then has a key of its own.
+                key = POOLED + (client.key or client.principal)
                 if self._detector.verdict(client.era).era is not Era.MODERN:
                     # A legacy server is told once and for all what its client can do.
                     key += f"|{_fingerprint(client.capabilities)}"
@@ -308,6 +310,7 @@ class Upstream:
         except OSError as error:
             raise UpstreamUnavailable(f"`{self.server_id}` could not be started: {error}") from error
         session.last_used = monotonic()
+        session.on_change = self.on_change
         if session.profile is not None:
             self._profiles[opening.prefers] = session.profile
         return session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 import msgspec
@@ -55,6 +55,8 @@ class UpstreamSession(ABC):
         self.calls: dict[Exchange, None] = {}
         self.subscribers: dict[Subscriber, None] = {}
         self.last_used = 0.0
+        self.on_change: Callable[[str], None] | None = None
+        """Told which list of the server is another now, whoever else wants to know."""
         self.lost: str | None = None
         self.leased = False
         self.tainted = False
@@ -125,6 +127,8 @@ class UpstreamSession(ABC):
         task.add_done_callback(self._farewells.discard)
 
     def deliver_change(self, method: str, params: Raw | bytes) -> None:
+        if self.on_change is not None:
+            self.on_change(method)
         subscriptions.deliver(self.subscribers, method, params)
 
     # What the wire tells us

@@ -83,7 +83,7 @@ class ControlApi:
             "url": self._url_of(server.id),
             "kind": "process" if transport is Transport.STDIO else "remote",
             "state": upstream.health.state(now).value,
-            "reasons": upstream.health.reasons(now),
+            "reasons": server.reasons(now),
             "era": "+".join(eras) or None,
             "transport": transport.value if transport is not None else None,
             "revision": upstream.profile.version if upstream.profile is not None else None,

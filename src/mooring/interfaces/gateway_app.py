@@ -108,12 +108,12 @@ class GatewayApp:
         """Alive; and for authenticated callers (or on this machine, without it) how each server is."""
         now = monotonic()
         states = {server.id: server.upstream.health.state(now) for server in self._servers.values()}
-        degraded = any(state is State.DOWN for state in states.values())
+        reasons = {server.id: server.reasons(now) for server in self._servers.values()}
+        degraded = any(state is State.DOWN or reasons[name] for name, state in states.items())
         body: dict[str, Any] = {"status": "degraded" if degraded else "ok"}
         if self._may_see_more(request):
             body["servers"] = {
-                server.id: {"state": states[server.id].value, "reasons": server.upstream.health.reasons(now)}
-                for server in self._servers.values()
+                name: {"state": state.value, "reasons": reasons[name]} for name, state in states.items()
             }
         reply.send(200, JSON, msgspec.json.encode(body))
 
