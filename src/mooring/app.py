@@ -81,6 +81,7 @@ class Gateway:
         self._trace_file = (
             _TraceFile(config.trace.file, with_bytes=config.trace.bytes) if config.trace.file else None
         )
+        self._guard = guarding.Guard(config)
         self.servers = {entry.id: self._build_server(entry) for entry in config.servers}
         self._app: GatewayApp | None = None
         self._listener: Listener | None = None
@@ -102,7 +103,8 @@ class Gateway:
         )
         dialer, pinned = self._dialer(entry, tracer)
         upstream = Upstream(entry.id, dialer, pinned, policy, tracer)
-        return Server(entry.id, upstream, self._interactions, tracer, [])
+        chain = self._guard.chain_for(entry)
+        return Server(entry.id, upstream, self._interactions, tracer, chain.middlewares, chain.methods)
 
     def _dialer(self, entry: schema.Server, tracer: Tracer) -> tuple[Dialer, Verdict]:
         max_bytes = self._config.limits.max_message_bytes

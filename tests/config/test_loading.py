@@ -203,7 +203,6 @@ def test_two_servers_cannot_have_one_id(tmp_path: Path) -> None:
         "state: {url: 'redis://x'}",
         "virtual_servers: [{id: x}]",
         "limits: {rate: [{per: principal}]}",
-        "servers: [{id: a, upstream: {url: 'http://x'}, tools: {deny: [x]}}]",
         "servers: [{id: a, upstream: {url: 'http://x'}, adapters: [{type: upload_consumer}]}]",
         "servers: [{id: a, workload: {run: x, permission_profile: none}}]",
     ],

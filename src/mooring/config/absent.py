@@ -24,7 +24,6 @@ ABSENT: dict[KeyPath, str] = {
     ("virtual_servers",): "virtual servers are",
     ("limits", "rate"): "rate limits are",
     ("storage", "url"): "object storage is",
-    ("servers", "*", "tools"): "tool filters are",
     ("servers", "*", "adapters"): "file adapters are",
     ("servers", "*", "workload", "permission_profile"): "sandboxing is",
 }

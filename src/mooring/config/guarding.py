@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from mooring.config.schema import Config
+import msgspec
+
+from mooring.config.schema import Config, Server
 from mooring.policy.authentication.api_keys import ApiKeys, KeyStore
 from mooring.policy.authentication.proof import Authenticator
 from mooring.policy.authentication.tokens import ProviderSettings, Tokens
+from mooring.policy.catalogue import Catalogue
+from mooring.policy.chain import Chain, Step, build
+from mooring.policy.settings import Tools
+from mooring.policy.tools import Override, ToolRules
 
 KEYS_FILE = "keys.json"
 
@@ -31,3 +37,44 @@ def authenticator(config: Config) -> Authenticator | None:
                     allow_http=auth.insecure_allow_http,
                 )
             )
+
+
+class Guard:
+    """The parts of the guard that all servers of a configuration share, and the chain of each."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+
+    def chain_for(self, entry: Server) -> Chain:
+        """What a request for this server passes, in the one order."""
+        steps: list[Step] = []
+        if entry.tools != Tools():
+            rules = tool_rules(entry.tools)
+            methods = frozenset({"tools/list", "tools/call"})
+            steps.append(
+                Step(
+                    "filter and override",
+                    check=rules.check,
+                    present=rules.present,
+                    needs_catalogue=True,
+                    methods=methods,
+                )
+            )
+        return build(steps, Catalogue())
+
+
+def tool_rules(tools: Tools) -> ToolRules:
+    overrides = {
+        name: Override(
+            name=entry.name,
+            description=entry.description,
+            title=entry.title,
+            annotations={
+                hint: value
+                for hint, value in msgspec.structs.asdict(entry.annotations).items()
+                if value is not None
+            },
+        )
+        for name, entry in tools.override.items()
+    }
+    return ToolRules(tools.allow, tools.deny, overrides)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from mooring.config.problems import KeyPath
 from mooring.config.reading import Rule
 from mooring.policy import web
-from mooring.policy.settings import ALGORITHMS, Auth
+from mooring.policy.settings import ALGORITHMS, Auth, Tools
 
 Findings = Iterator[tuple[KeyPath, str]]
 
@@ -34,7 +34,19 @@ def _auth(auth: Auth) -> Findings:
             yield ("algorithms", index), f"cannot be `{name}`: known are {', '.join(ALGORITHMS)}"
 
 
-POLICY_RULES: dict[type[Struct], Rule] = {Auth: _auth}
+def _tools(tools: Tools) -> Findings:
+    given: dict[str, str] = {}
+    for actual, entry in tools.override.items():
+        if entry.name is None:
+            continue
+        if not entry.name:
+            yield ("override", actual, "name"), "is empty: give a name, or remove it"
+        elif entry.name in given:
+            yield ("override", actual, "name"), f"is also the new name of `{given[entry.name]}`: change one"
+        given[entry.name] = actual
+
+
+POLICY_RULES: dict[type[Struct], Rule] = {Auth: _auth, Tools: _tools}
 
 
 def is_guarded(auth: Any) -> bool:

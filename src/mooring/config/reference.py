@@ -63,6 +63,8 @@ def _inner(kind: inspect.Type) -> tuple[inspect.Type, str]:
     found = bare_type(kind)
     if isinstance(found, inspect.ListType):
         return bare_type(found.item_type), "[]"
+    if isinstance(found, inspect.DictType) and isinstance(bare_type(found.value_type), inspect.StructType):
+        return bare_type(found.value_type), ".<name>"
     if isinstance(found, inspect.UnionType):
         return next(item for item in found.types if not isinstance(item, inspect.NoneType)), ""
     return found, ""
@@ -86,6 +88,8 @@ def _type_name(kind: inspect.Type) -> str:
             return " or ".join(_type_name(item) for item in union.types)
         case inspect.LiteralType(values):
             return ", ".join(f"`{value}`" for value in values)
+        case inspect.DictType(_, value) if isinstance(bare_type(value), inspect.StructType):
+            return "names and sections"
         case inspect.ListType(item):
             return "list of sections" if isinstance(bare_type(item), inspect.StructType) else "list of texts"
         case found:

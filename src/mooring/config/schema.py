@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from mooring.policy.settings import Auth
+from mooring.policy.settings import Auth, Tools
 
 Era = Literal["auto", "legacy", "modern"]
 UpstreamTransport = Literal["auto", "streamable_http", "sse"]
@@ -191,6 +191,7 @@ class Server(Struct, frozen=True):
             "sessions of one caller, `client` one client session each, `call` one call each."
         ),
     ] = "client"
+    tools: Annotated[Tools, Meta(description="Which tools clients see, and how.")] = Tools()
     timeouts: Annotated[Timeouts, Meta(description="How long the server may take.")] = Timeouts()
     breaker: Annotated[Breaker, Meta(description="When a failing server is left alone.")] = Breaker()
 

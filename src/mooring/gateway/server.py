@@ -75,7 +75,9 @@ class Server:
         interactions: Interactions,
         tracer: Tracer,
         chain: list[Middleware],
+        concerned: frozenset[str] | None = None,
     ) -> None:
+        """`concerned` are the only methods that the chain is about; None: it is about all."""
         self.id = server_id
         self.upstream = upstream
         self.interactions = interactions
@@ -95,6 +97,7 @@ class Server:
         }
         self._handle: Handler = compose(chain, self._route)
         self._is_bare = not chain
+        self._concerned = frozenset[str]() if self._is_bare else concerned
         self.additions: own.Additions | None = None
         self.listeners: dict[ListenStream, None] = {}
 
@@ -109,9 +112,13 @@ class Server:
         exchange.deadline = now + policy.call_seconds
         exchange.final_deadline = now + policy.total_seconds
         self.exchanges[exchange] = None
-        if self._is_bare and self._begin_directly(exchange):
+        if (self._is_bare or self._passes_by(exchange)) and self._begin_directly(exchange):
             return
         self.take_over(exchange)
+
+    def _passes_by(self, exchange: Exchange) -> bool:
+        """Whether nothing in the chain is about this exchange."""
+        return self._concerned is not None and exchange.method not in self._concerned
 
     def take_over(self, exchange: Exchange) -> None:
         """Run an exchange as a task."""
@@ -139,7 +146,8 @@ class Server:
         try:
             if exchange.withdrawn:
                 raise asyncio.CancelledError
-            self._finish(exchange, await self._handle(exchange))
+            handle = self._route if self._passes_by(exchange) else self._handle
+            self._finish(exchange, await handle(exchange))
         except asyncio.CancelledError:
             self._cancelled(exchange)
         except RpcError as error:

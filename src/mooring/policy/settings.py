@@ -16,6 +16,40 @@ def _algorithms() -> list[str]:
     return list(ALGORITHMS)
 
 
+class ToolAnnotations(Struct, frozen=True):
+    """Hints about a tool, in the words of the protocol; `null` leaves the server's own."""
+
+    title: Annotated[str | None, Meta(description="Its name for people.")] = None
+    readOnlyHint: Annotated[bool | None, Meta(description="It changes nothing.")] = None  # noqa: N815
+    destructiveHint: Annotated[bool | None, Meta(description="It may destroy something.")] = None  # noqa: N815
+    idempotentHint: Annotated[bool | None, Meta(description="Twice is the same as once.")] = None  # noqa: N815
+    openWorldHint: Annotated[bool | None, Meta(description="It reaches out into the world.")] = None  # noqa: N815
+
+
+class ToolOverride(Struct, frozen=True):
+    """How one tool is presented. What is `null` stays as the server gives it."""
+
+    name: Annotated[str | None, Meta(description="The name that clients see and call.")] = None
+    title: Annotated[str | None, Meta(description="Its name for people.")] = None
+    description: Annotated[str | None, Meta(description="What clients and models read about it.")] = None
+    annotations: Annotated[ToolAnnotations, Meta(description="Hints to set.")] = ToolAnnotations()
+
+
+class Tools(Struct, frozen=True):
+    """Which tools of the server clients see, and how. Names are the server's own or the ones given here;
+    patterns may use `*`, `?` and `[...]`."""
+
+    allow: Annotated[
+        list[str], Meta(description="Only these; also judged are tools that appear later. Empty: all.")
+    ] = field(default_factory=list[str])
+    deny: Annotated[list[str], Meta(description="Not these, whatever `allow` says.")] = field(
+        default_factory=list[str]
+    )
+    override: Annotated[
+        dict[str, ToolOverride], Meta(description="By the server's own name of a tool: how it is presented.")
+    ] = field(default_factory=dict[str, ToolOverride])
+
+
 class Auth(Struct, frozen=True):
     """Who may call. `api_key`: keys made with `mooring key create`; `oidc`: tokens of an OpenID provider."""
 

@@ -1,0 +1,167 @@
+"""The chain of the guard: every middleware, in one order, fused into as few awaits as it takes.
+
+The order is `ORDER`; the table in `docs/guides/guard.md` is compared with it. What is not configured is not
+in the chain, and costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from mooring.gateway.exchange import Exchange, Handler, Middleware
+from mooring.policy.catalogue import Catalogue
+from mooring.policy.items import ABOUT, LISTS, Absent, Listing, absent, normalize, read_listing, subject
+from mooring.transports.wire import Answer
+
+ORDER: Final = (
+    "recovery",
+    "telemetry",
+    "audit",
+    "rate limits",
+    "mutating webhooks",
+    "validating webhooks",
+    "filter and override",
+    "authorization",
+    "approvals",
+    "pinning and lock",
+    "plug-ins",
+    "file adapters and result handles",
+    "outgoing credentials",
+    "route",
+)
+"""Outermost first. Recovery and route are the two ends of the chain, in `mooring.gateway.server`."""
+
+Check = Callable[[Exchange], None]
+"""Looks at a request before it goes on; raises to refuse it."""
+Present = Callable[[Exchange, Listing], None]
+"""Changes a list on its way to the client."""
+
+
+class Observer(Protocol):
+    """Told of every exchange, however it ends; what it returns goes to the client."""
+
+    def began(self, exchange: Exchange) -> None: ...
+    def ended(self, exchange: Exchange, answer: Answer | None) -> Answer | None: ...
+    def failed(self, exchange: Exchange, error: BaseException) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One middleware: either a set of plain functions, which are fused, or a coroutine of its own."""
+
+    name: str
+    observer: Observer | None = None
+    check: Check | None = None
+    present: Present | None = None
+    needs_catalogue: bool = False
+    middleware: Middleware | None = None
+    methods: frozenset[str] | None = None
+    """The only methods it concerns; None: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What a server gets: the composed middlewares, and the methods that have to pass them."""
+
+    middlewares: list[Middleware]
+    methods: frozenset[str] | None
+    names: tuple[str, ...]
+
+    def concerns(self, method: str) -> bool:
+        return bool(self.middlewares) and (self.methods is None or method in self.methods)
+
+
+def build(steps: Sequence[Step], catalogue: Catalogue | None = None) -> Chain:
+    """Put the steps into the one order, and fuse neighbours that need no waiting."""
+    ordered = sorted(steps, key=lambda step: ORDER.index(step.name))
+    middlewares: list[Middleware] = []
+    group: list[Step] = []
+    for step in ordered:
+        if step.middleware is not None:
+            _flush(group, middlewares, catalogue)
+            middlewares.append(step.middleware)
+        else:
+            group.append(step)
+    _flush(group, middlewares, catalogue)
+    methods: frozenset[str] | None = frozenset()
+    for step in ordered:
+        methods = None if methods is None or step.methods is None else methods | step.methods
+    return Chain(middlewares, methods, tuple(step.name for step in ordered))
+
+
+def _flush(group: list[Step], middlewares: list[Middleware], catalogue: Catalogue | None) -> None:
+    if group:
+        middlewares.append(Fused(tuple(group), catalogue))
+        group.clear()
+
+
+class Fused:
+    """Several steps as one coroutine."""
+
+    def __init__(self, steps: tuple[Step, ...], catalogue: Catalogue | None) -> None:
+        self._observers = tuple(step.observer for step in steps if step.observer is not None)
+        self._checks = tuple(step.check for step in steps if step.check is not None)
+        self._presenters = tuple(step.present for step in reversed(steps) if step.present is not None)
+        named = any(step.needs_catalogue for step in steps)
+        self._catalogue = catalogue if named else None
+
+    async def __call__(self, exchange: Exchange, handler: Handler) -> Answer | None:
+        observers = self._observers
+        for observer in observers:
+            observer.began(exchange)
+        try:
+            if exchange.guarded:  # a part of a request that has been let through
+                answer = await handler(exchange)
+            else:
+                answer = await self._pass(exchange, handler)
+            for observer in reversed(observers):
+                answer = observer.ended(exchange, answer)
+        except BaseException as error:
+            for observer in reversed(observers):
+                observer.failed(exchange, error)
+            raise
+        return answer
+
+    async def _pass(self, exchange: Exchange, handler: Handler) -> Answer | None:
+        is_list = exchange.method in LISTS
+        if is_list:
+            exchange.relayable = False
+        if self._catalogue is not None and exchange.method in ABOUT:
+            await self._check_named(exchange, self._catalogue, handler)
+        else:
+            for check in self._checks:
+                check(exchange)
+        answer = await handler(exchange)
+        if is_list and answer is not None and (self._presenters or self._catalogue is not None):
+            return self._present(exchange, answer)
+        return answer
+
+    async def _check_named(self, exchange: Exchange, catalogue: Catalogue, handler: Handler) -> None:
+        """What is on no list of this caller does not exist; what they may not see takes the same way."""
+        normalize(exchange)
+        shown = subject(exchange)
+        assert shown is not None
+        try:
+            for check in self._checks:
+                check(exchange)
+        except Absent:
+            await catalogue.look_up(exchange, shown[0], None, handler)
+            raise
+        found = subject(exchange)
+        assert found is not None
+        if not catalogue.knows(exchange, *found):
+            await catalogue.look_up(exchange, *found, handler)
+            if not catalogue.knows(exchange, *found):
+                raise absent(exchange, *shown)
+
+    def _present(self, exchange: Exchange, answer: Answer) -> Answer:
+        listing = read_listing(exchange, answer)
+        if listing is None:
+            return answer
+        if self._catalogue is not None:
+            self._catalogue.learn(exchange, listing)
+        for present in self._presenters:
+            present(exchange, listing)
+        return Answer(version=answer.version, result=listing.encode(), status=answer.status)

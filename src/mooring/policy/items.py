@@ -1,0 +1,187 @@
+"""Lists of tools, prompts and resources as values: read once, changed by whoever has a say, written once."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from mooring.errors import InvalidParams, RpcError, UpstreamFailed
+from mooring.gateway.exchange import Exchange
+from mooring.protocol import jsonrpc, meta
+from mooring.protocol.versions import Era
+from mooring.transports.wire import Answer
+
+TOOLS: Final = "tools"
+PROMPTS: Final = "prompts"
+RESOURCES: Final = "resources"
+TEMPLATES: Final = "resourceTemplates"
+LISTS: Final = {
+    "tools/list": TOOLS,
+    "prompts/list": PROMPTS,
+    "resources/list": RESOURCES,
+    "resources/templates/list": TEMPLATES,
+}
+"""Method -> the member of its result that holds the items."""
+RESOURCE_NOT_FOUND: Final = -32002
+_NAMED_BY: Final = {TOOLS: "name", PROMPTS: "name", RESOURCES: "uri", TEMPLATES: "uriTemplate"}
+_decode_items = msgspec.json.Decoder(list[Raw]).decode
+
+
+class _Named(msgspec.Struct):
+    name: str = ""
+    uri: str = ""
+    template: str = msgspec.field(default="", name="uriTemplate")
+
+
+_decode_named = msgspec.json.Decoder(_Named).decode
+
+
+class Item(msgspec.Struct, eq=False):
+    """One entry of a list, undecoded but for what it is called by."""
+
+    name: str
+    raw: Raw
+
+    def value(self) -> dict[str, Any]:
+        return msgspec.json.decode(self.raw, type=dict[str, Any])
+
+    @property
+    def digest(self) -> str:
+        """The same for the same definition, however it is spelled."""
+        return digest_of(self.value())
+
+    def replace(self, **members: object) -> None:
+        """Set members of the definition; everything else stays as it is."""
+        parts = jsonrpc.members(self.raw)
+        for name, value in members.items():
+            parts[name] = Raw(msgspec.json.encode(value))
+        self.raw = Raw(jsonrpc.assemble(parts))
+
+
+class Listing(msgspec.Struct, eq=False):
+    """The result of a list request."""
+
+    kind: str
+    first_page: bool
+    last_page: bool
+    items: list[Item]
+    members: dict[str, Raw]
+
+    def encode(self) -> bytes:
+        self.members[self.kind] = Raw(msgspec.json.encode([item.raw for item in self.items]))
+        return jsonrpc.assemble(self.members)
+
+
+def read_listing(exchange: Exchange, answer: Answer) -> Listing | None:
+    """The listing that an answer holds; None if it holds an error. An answer that cannot be read is a fault
+    of the server: passed on unread it could show what must stay hidden."""
+    kind = LISTS[exchange.method]
+    if answer.error or not answer.result:
+        return None
+    try:
+        members = jsonrpc.members(answer.result)
+        raw = _decode_items(members[kind]) if kind in members else []
+        items = [Item(_name(kind, entry), entry) for entry in raw]
+    except (msgspec.DecodeError, RpcError, RecursionError) as error:
+        raise UpstreamFailed(f"the server's list cannot be read: {error}") from error
+    cursor = jsonrpc.members(exchange.envelope.params).get("cursor")
+    return Listing(
+        kind, cursor is None or bytes(cursor) == b"null", "nextCursor" not in members, items, members
+    )
+
+
+def _name(kind: str, raw: Raw) -> str:
+    found = _decode_named(raw)
+    return {"name": found.name, "uri": found.uri, "uriTemplate": found.template}[_NAMED_BY[kind]]
+
+
+def digest_of(value: object) -> str:
+    return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
+
+
+# Requests about one item
+
+ABOUT: Final = {
+    "tools/call": (TOOLS, "name"),
+    "prompts/get": (PROMPTS, "name"),
+    "resources/read": (RESOURCES, "uri"),
+    "resources/subscribe": (RESOURCES, "uri"),
+    "resources/unsubscribe": (RESOURCES, "uri"),
+}
+"""Method -> kind of item it is about, and the parameter that names it."""
+
+
+def subject(exchange: Exchange) -> tuple[str, str] | None:
+    """Kind and name of the item that a request is about; None for requests about no single one."""
+    about = ABOUT.get(exchange.method)
+    if about is not None:
+        params = exchange.read_params()
+        name = meta.text(params.name if about[1] == "name" else params.uri)
+        if name is None:
+            raise InvalidParams(f"`{about[1]}` must be a string")
+        return about[0], name
+    if exchange.method == "completion/complete":
+        return _completed(exchange)
+    return None
+
+
+class _Reference(msgspec.Struct):
+    type: str = ""
+    name: str | None = None
+    uri: str | None = None
+
+
+class _Completion(msgspec.Struct):
+    ref: _Reference
+
+
+def _completed(exchange: Exchange) -> tuple[str, str]:
+    try:
+        reference = msgspec.json.decode(exchange.envelope.params, type=_Completion).ref
+    except msgspec.DecodeError as error:
+        raise InvalidParams(f"`ref` cannot be read: {error}") from None
+    if reference.type == "ref/prompt" and reference.name is not None:
+        return PROMPTS, reference.name
+    if reference.type == "ref/resource" and reference.uri is not None:
+        return RESOURCES, reference.uri
+    raise InvalidParams("`ref` must be a prompt or a resource")
+
+
+class Absent(InvalidParams):
+    """There is no such item for this caller."""
+
+
+def absent(exchange: Exchange, kind: str, name: str) -> Absent:
+    """What is said about an item that is not there, and just so about one that is none of the caller's."""
+    if kind == TOOLS:
+        return Absent(f"Unknown tool: {name}")
+    if kind == PROMPTS:
+        return Absent(f"Unknown prompt: {name}")
+    code = RESOURCE_NOT_FOUND if exchange.client.era is Era.LEGACY else None
+    return Absent("Resource not found", code=code, data={"uri": name})
+
+
+def set_params(exchange: Exchange, parts: dict[str, Raw]) -> None:
+    """Give a request new params, everywhere it has them."""
+    params = jsonrpc.assemble(parts)
+    exchange.envelope.params = Raw(params)
+    exchange.body = jsonrpc.request(exchange.envelope.id, exchange.method, params)
+    exchange.params = exchange.meta = None
+
+
+def normalize(exchange: Exchange) -> None:
+    """Write the params anew from what we read of them, so that the server reads the same.
+
+    A member given twice means the first to one parser and the last to another: a rule that looked at one of
+    them must not let the other one through. Tool arguments are what rules look at, one level deep.
+    """
+    if not exchange.envelope.params:
+        return
+    parts = jsonrpc.members(exchange.envelope.params)
+    arguments = parts.get("arguments")
+    if arguments is not None and bytes(arguments)[:1] == b"{":
+        parts["arguments"] = Raw(jsonrpc.assemble(jsonrpc.members(arguments)))
+    set_params(exchange, parts)
