@@ -45,6 +45,7 @@ def test_a_batch_over_http_sse_is_answered_as_one_event(harbour: Harbour) -> Non
         before = len(peer.channel.stream.events)
         peer.channel.send(BATCH)
         events = eventually(lambda: peer.channel.stream.events[before:], "the answer")
+        assert len(events) == 1
         check(json.loads(events[0].data))
 
 
@@ -53,6 +54,7 @@ def test_a_batch_over_stdio_is_answered_on_one_line(harbour: Harbour) -> None:
         before = len(peer.channel.lines)
         peer.channel.send(BATCH)
         lines = eventually(lambda: peer.channel.lines[before:], "the answer")
+        assert len(lines) == 1
         check(json.loads(lines[0]))
 
 

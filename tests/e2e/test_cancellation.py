@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import queue
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.e2e.conftest import SERVERS, Harbour
-from tests.support.channels import http_request
+from tests.support.channels import StdioChannel, http_request
 from tests.support.gateway import Journal, running_gateway, stdio_server
 from tests.support.peers import (
     ModernHttpPeer,
@@ -19,7 +20,7 @@ from tests.support.peers import (
     StreamablePeer,
     tool_params,
 )
-from tests.support.waiting import eventually
+from tests.support.waiting import LIMIT_SECONDS, eventually
 
 KINDS = [StreamablePeer, SsePeer, StdioPeer, ModernHttpPeer, ModernStdioPeer]
 ROUNDS = 25
@@ -148,6 +149,7 @@ def test_a_legacy_client_that_hangs_up_does_not_cancel(harbour: Harbour, server:
         peer.channel.cancel(call.id)  # closes the stream
         eventually(lambda: journal.events("waited to the end"), "the tool to finish")
         works(peer)
+        assert not journal.messages("notifications/cancelled")
 
 
 @pytest.mark.parametrize("kind", [StreamablePeer, SsePeer, StdioPeer, ModernStdioPeer])
@@ -185,9 +187,17 @@ def test_a_server_may_take_back_its_own_request(harbour: Harbour, server: str, k
 
 
 def test_initialize_cannot_be_cancelled(harbour: Harbour) -> None:
-    with StdioPeer(harbour.gateway, "stdio-legacy") as peer:
-        peer.notify("notifications/cancelled", {"requestId": 1})
-        works(peer)
+    heard: queue.Queue[Any] = queue.Queue()
+    channel = StdioChannel(harbour.gateway, "stdio-legacy", heard.put)
+    introduction = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x"}}
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": introduction}
+    notice = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    try:
+        channel.write(f"{json.dumps(request)}\n{json.dumps(notice)}\n".encode())
+        answer = heard.get(timeout=LIMIT_SECONDS)
+        assert (answer["id"], answer["result"]["protocolVersion"]) == (1, "2025-11-25")
+    finally:
+        channel.close()
 
 
 def test_an_unanswerable_stream_ends_when_its_call_is_cancelled(harbour: Harbour) -> None:

@@ -32,6 +32,7 @@ def test_a_killed_gateway_leaves_no_child_behind(tmp_path: Path) -> None:
         os.kill(gateway.process.pid, signal.SIGKILL)
         gateway.process.wait(5)
         children(journal, 0)
+        assert not journal.events("waited to the end")
         for peer in peers:
             peer.channel.session = None
             peer.close()

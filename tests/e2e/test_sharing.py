@@ -206,7 +206,8 @@ def test_subscriptions_survive_the_death_of_the_child(sharing: Share) -> None:
         journal.forget()
         eventually(lambda: journal.messages("resources/subscribe"), "the subscription to be made again")
         peer.tool("touch", {"uri": "item://1"})
-        peer.wait_for("notifications/resources/updated")
+        told = peer.wait_for("notifications/resources/updated")
+        assert [message["params"]["uri"] for message in told] == ["item://1"]
 
 
 def test_an_idle_child_is_stopped_and_started_again_when_needed(sharing: Share) -> None:

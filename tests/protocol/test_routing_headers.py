@@ -99,6 +99,8 @@ def test_only_the_name_may_come_in_the_sentinel_form() -> None:
 def test_methods_without_a_name_need_no_name_header(method: str) -> None:
     headers = [GOOD[0], (b"mcp-method", method.encode())]
     routing_headers.check(headers, VERSION, method, None)
+    with pytest.raises(HeaderMismatch):
+        routing_headers.check(headers, VERSION, "tools/call", "echo")
 
 
 STRING = {"type": "string"}
@@ -242,6 +244,8 @@ def test_headers_of_other_arguments_are_refused(one: object, other: object) -> N
 )
 def test_numbers_are_compared_as_numbers(value: object, header: bytes) -> None:
     routing_headers.check_params({("a",): "A"}, {"a": value}, b"mcp-param-a: %b\r\n" % header)
+    with pytest.raises(HeaderMismatch):
+        routing_headers.check_params({("a",): "A"}, {"a": value}, b"mcp-param-a: 1%b\r\n" % header)
 
 
 @pytest.mark.parametrize(
@@ -279,4 +283,7 @@ def test_a_header_without_an_argument_and_an_argument_without_a_header_are_refus
 
 
 def test_headers_that_no_annotation_names_are_left_alone() -> None:
-    routing_headers.check_params({("a",): "A"}, {"a": "x"}, b"mcp-param-other: y\r\nmcp-param-a: x\r\n")
+    others = b"mcp-param-other: y\r\n"
+    routing_headers.check_params({("a",): "A"}, {"a": "x"}, others + b"mcp-param-a: x\r\n")
+    with pytest.raises(HeaderMismatch):
+        routing_headers.check_params({("a",): "A"}, {"a": "x"}, others + b"mcp-param-a: y\r\n")

@@ -435,6 +435,7 @@ def test_what_a_child_leaves_running_ends_after_it(run: Run, monkeypatch: pytest
             await until(lambda: heard.codes)  # noqa: B023
             await until(lambda: not alive(int(heard.stdout)))  # noqa: B023
             await child.close()
+            assert heard.codes == [0]
 
     run(scenario())
 

@@ -51,10 +51,12 @@ async def test_a_head_that_never_ends_is_refused_with_431() -> None:
 
 async def test_empty_lines_for_ever_are_not_a_request() -> None:
     limits = ListenerLimits(max_header_bytes=2_000, header_seconds=0.3)
-    async with serving(Routes(), limits) as (listener, port), connected(port) as peer:
+    routes = Routes()
+    async with serving(routes, limits) as (listener, port), connected(port) as peer:
         peer.send(b"\r\n" * 500)
         await until(lambda: listener.connection_count == 1)
         await until(lambda: listener.connection_count == 0)
+        assert routes.seen == []
 
 
 async def test_too_many_headers_are_refused_with_431() -> None:

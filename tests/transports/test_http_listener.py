@@ -141,6 +141,7 @@ async def test_only_one_request_of_a_connection_is_in_progress() -> None:
     async with serving(routes) as (_, port), connected(port) as peer:
         peer.send(request(b"/slow") + request(b"/slow"))
         await until(lambda: bool(waiting))
+        assert len(waiting) == 1, "both came in one piece"
         peer.send(request(b"/slow"))
         waiting[0].send(200, TEXT, b"")
         await peer.answer()
@@ -202,6 +203,7 @@ async def test_a_client_that_half_closes_counts_as_gone() -> None:
         peer.writer.write_eof()
         async with asyncio.timeout(5):
             await gone.wait()
+        assert len(routes.seen) == 1
 
 
 async def test_a_vanished_client_is_noticed_even_if_it_sent_so_much_that_reading_is_paused() -> None:
@@ -220,9 +222,11 @@ async def test_a_vanished_client_is_noticed_even_if_it_sent_so_much_that_reading
             peer.send(request(b"/more", b"x" * 5_000))
         connection = next(iter(listener._connections))
         await until(lambda: not connection.transport.is_reading())
+        assert not gone.is_set()
         peer.close()
         async with asyncio.timeout(5):
             await gone.wait()
+        assert replies[0].closed
 
 
 async def test_what_a_client_sends_during_its_request_is_bounded_and_then_answered() -> None:

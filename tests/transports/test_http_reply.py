@@ -295,6 +295,7 @@ async def test_a_client_that_never_reads_its_last_answer_is_cut_off() -> None:
         reply = await asked(peer, replies, request(headers=b"connection: close\r\n"))
         peer.reader._transport.pause_reading()  # type: ignore[attr-defined]
         reply.send(200, TEXT, b"x" * 20_000_000)
+        assert listener.connection_count == 1
         await until(lambda: listener.connection_count == 0, 5)
 
 

@@ -62,6 +62,7 @@ async def test_the_timer_stops_when_there_is_nothing_to_watch() -> None:
     sweep.add(member)
     sweep.discard(member)
     await until(lambda: sweep._timer is None, 3)
+    assert member.passed_at is None
     member.deadline = sweep.clock
     sweep.add(member)
     await until(lambda: member.passed_at is not None, 3)

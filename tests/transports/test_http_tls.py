@@ -163,6 +163,7 @@ async def test_a_vanished_tls_client_is_noticed(certificate: Path) -> None:
     ):
         peer.send(request(b"/wait"))
         await until(lambda: bool(routes.seen))
+        assert not gone.is_set()
         peer.close()
         async with asyncio.timeout(5):
             await gone.wait()

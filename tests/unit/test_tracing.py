@@ -208,4 +208,4 @@ def test_a_record_is_one_line_of_json_with_or_without_the_bytes() -> None:
 def test_any_bytes_can_be_traced(data: bytes) -> None:
     tracer, records = watched()
     tracer.message("server", "in", "", data)
-    json.loads(tracing.encode_record(records[0], with_bytes=True))
+    assert json.loads(tracing.encode_record(records[0], with_bytes=True)) == records[0]
