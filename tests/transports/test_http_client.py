@@ -685,8 +685,8 @@ async def test_a_body_that_nobody_reads_is_not_read_for_ever() -> None:
         response = await get(pool)
         connection = next(iter(pool._connections))
         await until(lambda: not connection.transport.is_reading())
-        assert response._flow is not None
-        assert response._flow._buffered < 800_000
+        assert response.flow is not None
+        assert response.flow._buffered < 800_000
         assert len(await response.read(30_000_000)) == 20_000_000
 
 
@@ -859,7 +859,7 @@ async def test_pausing_a_packed_body_stops_unpacking() -> None:
             if received == before:
                 await asyncio.sleep(0.001)
             assert received - before <= 65_536
-            assert response._flow is not None
-            assert response._flow._buffered < 5_000_000
+            assert response.flow is not None
+            assert response.flow._buffered < 5_000_000
             assert steps < 100_000
         assert (await ended, received) == (None, len(body))

@@ -16,11 +16,11 @@ from typing import Protocol
 
 import msgspec
 
-from mooring.errors import RpcError
 from mooring.gateway.exchange import Exchange, Posted
 from mooring.gateway.health import Health
 from mooring.gateway.upstream_session import UpstreamSession
 from mooring.protocol import jsonrpc
+from mooring.protocol.versions import Era
 from mooring.transports.http_errors import TransportError
 from mooring.transports.http_response import Response
 from mooring.transports.http_upstream import UpstreamConnection
@@ -50,8 +50,6 @@ class Direct(msgspec.Struct, eq=False):
     exchange: Exchange
     session: UpstreamSession
     connection: UpstreamConnection
-    rounds: bool
-    """The answer may be questions instead of a result, which the ordinary way knows how to put."""
 
     def done(self) -> bool:
         return False
@@ -60,36 +58,34 @@ class Direct(msgspec.Struct, eq=False):
         """The answer is here, or at least its head."""
         exchange = self.exchange
         data = self._plain_answer(response)
-        if data is None or exchange.sink is None:
+        if data is None:
             self._hand_over().set_result(response)
             return
+        sink = exchange.sink
+        assert sink is not None
         del self.session.calls[exchange]
         exchange.direct = None
         self.health.succeeded(monotonic())
         self.home.forget(exchange)
         try:
-            exchange.sink.answer(data)
+            sink.answer(data)
         except Exception:
             log.exception("%s: `%s` could not be answered", self.home.id, exchange.method)
-            exchange.sink.drop()
+            sink.drop()
 
     def _plain_answer(self, response: Response) -> bytes | None:
         """The body, if it is nothing but the result of this request."""
-        if response.status != 200 or response.first.get(b"content-type") != b"application/json":
+        if response.flow is not None or response.status != 200 or len(response.chunks) != 1:
             return None
-        if not response.complete:
+        if response.first.get(b"content-type") != b"application/json":
             return None
-        data = response.body()
-        if self.rounds and b"input_required" in data:
+        data = response.chunks[0]
+        envelope = jsonrpc.decode_result(data)
+        if envelope is None or envelope.id != self.exchange.envelope.id:
             return None
-        try:
-            jsonrpc.check_text(data)
-            envelope = jsonrpc.decode(data)
-        except RpcError:
-            return None
-        if envelope.error or envelope.method is not None:
-            return None
-        return data if envelope.id == self.exchange.envelope.id else None
+        if self.session.era is Era.MODERN and b"input_required" in data:
+            return None  # questions instead of a result
+        return data
 
     def set_exception(self, error: TransportError) -> None:
         self._hand_over().set_exception(error)

@@ -16,6 +16,7 @@ from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.protocol import jsonrpc, lifecycle, meta
 from mooring.protocol.jsonrpc import Envelope, RequestId
+from mooring.protocol.lifecycle import Phase
 from mooring.protocol.versions import negotiate_legacy
 
 log = logging.getLogger(__name__)
@@ -53,11 +54,11 @@ class Dispatcher:
         """A request in a session; what is illegal in its state is refused and changes nothing."""
         method = envelope.method or ""
         try:
-            phase = lifecycle.on_request(client.phase, method)
-            if method == "initialize":
-                client.phase = phase
-                self.spawn(self._initialize(server, client, envelope, sink))
-                return
+            if client.phase is not Phase.READY or method == "initialize":
+                client.phase = lifecycle.on_request(client.phase, method)
+                if method == "initialize":
+                    self.spawn(self._initialize(server, client, envelope, sink))
+                    return
             key = jsonrpc.id_key(envelope.id)
             if key in client.running:
                 raise InvalidRequest("`id` is in use by another request that is still running")

@@ -39,6 +39,7 @@ class Health:
         "_probing_since",
         "calls",
         "errors",
+        "tripped",
     )
 
     def __init__(self, policy: BreakerPolicy) -> None:
@@ -50,6 +51,8 @@ class Health:
         self._last_failure: tuple[float, str] | None = None
         self.calls = 0
         self.errors = 0
+        self.tripped = False
+        """Whether the breaker is anything but closed."""
 
     def succeeded(self, now: float) -> None:
         self.calls += 1
@@ -58,6 +61,7 @@ class Health:
             self._failures = 0
             self._opened_at = None
             self._probing_since = None
+            self.tripped = False
 
     def failed(self, now: float, reason: str) -> None:
         self.calls += 1
@@ -67,6 +71,7 @@ class Health:
         if self._failures >= self._policy.failures or self._probing_since is not None:
             self._opened_at = now
             self._probing_since = None
+            self.tripped = True
 
     def blocked_for(self, now: float) -> float:
         """Seconds until a call may be tried again; 0 lets this one through (as the probe, when half open)."""
@@ -81,11 +86,6 @@ class Health:
                 return self._policy.open_seconds - waited
         self._probing_since = now
         return 0.0
-
-    @property
-    def tripped(self) -> bool:
-        """Whether the breaker is anything but closed."""
-        return self._opened_at is not None
 
     def state(self, now: float) -> State:
         if self._last_failure is not None and (

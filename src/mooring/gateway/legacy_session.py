@@ -63,6 +63,7 @@ class LegacySession(UpstreamSession):
         self._turn: asyncio.Lock | None = None
         self._asks = False
         self._deaf = False
+        self._lane: bytes | None = None
 
     async def open(
         self, wire: Wire, version: str, capabilities: bytes, info: bytes, *, stamped: bool = False
@@ -100,6 +101,9 @@ class LegacySession(UpstreamSession):
         self.profile = found
         if isinstance(wire, StreamableWire):
             wire.settle(found.version, wire.offered_session)
+            if self.owner is not None and self.owner.version == found.version:
+                self._lane = wire.post_head + wire.legacy_headers
+                self.take_idle = wire.take_idle
         wire.version = found.version  # type: ignore[attr-defined]
         await self.wire.send(jsonrpc.notification("notifications/initialized"))
 
@@ -113,10 +117,8 @@ class LegacySession(UpstreamSession):
             return await self._call_as_task(exchange)
         return answer
 
-    def headers_of_direct(self, exchange: Exchange) -> bytes | None:
-        if exchange.client is not self.owner or not isinstance(self.wire, StreamableWire):
-            return None
-        return self.wire.legacy_headers
+    def lane_for(self, exchange: Exchange) -> bytes | None:
+        return self._lane if exchange.client is self.owner else None
 
     async def _call(self, exchange: Exchange) -> Answer:
         client = exchange.client

@@ -52,6 +52,8 @@ class ModernSession(UpstreamSession):
         self.wire = wire
         self.profile = profile
         wire.version = profile.version
+        if isinstance(wire, StreamableWire):
+            self.take_idle = wire.take_idle
 
     async def call(self, exchange: Exchange) -> Answer:
         self.calls[exchange] = None
@@ -62,13 +64,15 @@ class ModernSession(UpstreamSession):
         finally:
             del self.calls[exchange]
 
-    def headers_of_direct(self, exchange: Exchange) -> bytes | None:
+    def lane_for(self, exchange: Exchange) -> bytes | None:
         read = exchange.params
         if exchange.headers is None or read is None or not isinstance(self.wire, StreamableWire):
             return None
-        if exchange.method in INPUT_METHODS and read.request_state:
+        if self.version != exchange.client.version or (
+            exchange.method in INPUT_METHODS and read.request_state
+        ):
             return None
-        return self._known_headers(exchange.method, read, exchange.headers)
+        return self.wire.post_head + self._known_headers(exchange.method, read, exchange.headers)
 
     async def _call_as_is(self, exchange: Exchange) -> Answer:
         """Modern client, modern server: the message goes on as it came (less what the chain changed)."""

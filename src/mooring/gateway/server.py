@@ -97,9 +97,9 @@ class Server:
         }
         self._handle: Handler = compose(chain, self._route)
         self._is_bare = not chain
-        self._concerned = frozenset[str]() if self._is_bare else concerned
         self.additions: own.Additions | None = None
         self.listeners: dict[ListenStream, None] = {}
+        self._concerned = frozenset[str]() if self._is_bare else concerned
 
     # Running an exchange
 
@@ -133,9 +133,8 @@ class Server:
         if exchange.sink is None or self.tracer.active:
             return False
         if exchange.client.era is Era.LEGACY:
-            if method in self._legacy_routes:
-                return False
-            if method == "tools/call" and jsonrpc.may_contain(exchange.body, b'"task"'):
+            body = exchange.body
+            if method in self._legacy_routes or b'"task"' in body or b"\\u" in body:
                 return False
         elif method in OURS_IN_MODERN or self._annotations:
             return False

@@ -22,7 +22,7 @@ from mooring.gateway.upstream_session import UpstreamSession
 from mooring.protocol import jsonrpc
 from mooring.protocol.versions import LATEST_LEGACY, Era
 from mooring.transports.dialing import Dialer, Transport
-from mooring.transports.streamable_wire import HttpRefused, StreamableWire
+from mooring.transports.streamable_wire import HttpRefused
 from mooring.transports.wire import Answer, SessionLost
 
 MAX_PROCESSES: Final = 256
@@ -75,6 +75,16 @@ class Upstream:
         return [self._detector.verdict(era) for era in Era]
 
     @property
+    def sessions(self) -> list[UpstreamSession]:
+        """Those that are open, and those that broke and were not needed since."""
+        return list(self._sessions.values())
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether a session is on its way."""
+        return bool(self._opening) or self._own_sessions > 0
+
+    @property
     def session_count(self) -> int:
         return len(self._sessions)
 
@@ -82,26 +92,21 @@ class Upstream:
 
     def begin_directly(self, home: Home, exchange: Exchange) -> bool:
         """Send a request at once, if its session and a connection are ready and nothing stands against it."""
-        if self.health.tripped or self.policy.share == "call" or len(exchange.body) > DIRECT_BYTES:
+        session = self._sessions.get(exchange.client.key or "stateless")
+        if session is None or session.lost is not None or self.health.tripped:
             return False
-        client = exchange.client
-        session = self._sessions.get(client.key or "stateless")
-        if session is None or session.lost is not None or session.version != client.version:
+        body = exchange.body
+        head = session.lane_for(exchange)
+        if head is None or len(body) > DIRECT_BYTES:
             return False
-        headers = session.headers_of_direct(exchange)
-        if headers is None:
-            return False
-        wire = session.wire
-        assert isinstance(wire, StreamableWire)
-        connection = wire.take_idle()
+        connection = session.take_idle()
         if connection is None:
             return False
-        direct = Direct(home, self.health, exchange, session, connection, session.era is Era.MODERN)
+        direct = exchange.direct = Direct(home, self.health, exchange, session, connection)
         exchange.begun = True
-        exchange.direct = direct
         session.calls[exchange] = None
         session.last_used = exchange.started
-        wire.post(connection, headers, exchange.body, direct)
+        connection.send(b"%bcontent-length: %d\r\n\r\n%b" % (head, len(body), body), b"", direct)
         return True
 
     async def call(self, exchange: Exchange) -> Answer:
@@ -375,13 +380,18 @@ class Upstream:
             ):
                 self.discard(session, "nobody used it")
 
-    async def close(self) -> None:
+    async def hang_up(self, reason: str) -> None:
+        """End every session with the server; the next call opens a new one, and learns anew what it is."""
         for task in self._opening.values():
             task.cancel()
         for session in list(self._sessions.values()):
-            self.discard(session, "the gateway is stopping")
+            self.discard(session, reason)
+        self._profiles.clear()
         if self._closing:
             await asyncio.wait(list(self._closing), timeout=10.0)
+
+    async def close(self) -> None:
+        await self.hang_up("the gateway is stopping")
         await self._dialer.close()
 
 

@@ -18,6 +18,7 @@ from mooring.gateway.subscriptions import Filter, Subscriber
 from mooring.gateway.tracing import Tracer
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.versions import Era
+from mooring.transports.http_upstream import UpstreamConnection
 from mooring.transports.wire import Answer, Wire
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,10 @@ def error_code(answer: Answer) -> int:
         return 0
 
 
+def _nothing_idle() -> None:
+    return None
+
+
 class UpstreamSession(ABC):
     """One session with a server, used by one client or shared by many.
 
@@ -54,6 +59,8 @@ class UpstreamSession(ABC):
         self.profile: Profile | None = None
         self.calls: dict[Exchange, None] = {}
         self.subscribers: dict[Subscriber, None] = {}
+        self.take_idle: Callable[[], UpstreamConnection | None] = _nothing_idle
+        """For the short way: a connection to the server that is free right now."""
         self.last_used = 0.0
         self.on_change: Callable[[str], None] | None = None
         """Told which list of the server is another now, whoever else wants to know."""
@@ -75,8 +82,8 @@ class UpstreamSession(ABC):
     @abstractmethod
     async def call(self, exchange: Exchange) -> Answer: ...
 
-    def headers_of_direct(self, exchange: Exchange) -> bytes | None:
-        """What a request says in its headers on the short way; None if it cannot go there."""
+    def lane_for(self, exchange: Exchange) -> bytes | None:
+        """How a request begins on the short way, up to its length; None if it cannot go there."""
         del exchange
         return None
 

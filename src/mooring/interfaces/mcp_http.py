@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic
-from typing import Final
+from typing import Final, cast
 
 from mooring.errors import (
     HEADER_MISMATCH,
@@ -62,32 +62,29 @@ class McpEndpoint:
 
     def shortened(self, otherwise: Handler) -> Handler:
         """A handler that does not look at a head again which it has seen to be of an open session."""
+        server, tracer = self._server, self._server.tracer
+        legacy_request = self._dispatcher.legacy_request
 
         def handle(request: Request, reply: Reply) -> None:
-            client = request.memo.value
-            if client is None or request.body[:1] != b"{":
+            client = cast("LegacyClient | None", request.memo.value)
+            body = request.body
+            if client is None or client.closed or tracer.active or body[:1] != b"{":
                 otherwise(request, reply)
-            else:
-                assert isinstance(client, LegacyClient)
-                self._post_again(request, reply, client, otherwise)
+                return
+            try:
+                jsonrpc.check_text(body)
+                envelope = jsonrpc.decode(body)
+            except RpcError as error:
+                refuse_rpc(reply, error, ())
+                return
+            if not envelope.id or envelope.method is None or envelope.method == "initialize":
+                otherwise(request, reply)
+                return
+            client.last_seen = monotonic()
+            sink = PostSink(reply, tracer, client.alias, client)
+            legacy_request(server, client, envelope, body, sink, relayable=True)
 
         return handle
-
-    def _post_again(self, request: Request, reply: Reply, client: LegacyClient, otherwise: Handler) -> None:
-        body = request.body
-        tracer = self._server.tracer
-        try:
-            jsonrpc.check_text(body)
-            envelope = jsonrpc.decode(body)
-        except RpcError as error:
-            refuse_rpc(reply, error, ())
-            return
-        if client.closed or tracer.active or not envelope.id or envelope.method in (None, "initialize"):
-            otherwise(request, reply)
-            return
-        client.last_seen = monotonic()
-        sink = PostSink(reply, tracer, client.alias, client)
-        self._dispatcher.legacy_request(self._server, client, envelope, body, sink, relayable=True)
 
     def _post(self, request: Request, reply: Reply, extra: Headers, caller: Caller) -> None:
         body = request.body

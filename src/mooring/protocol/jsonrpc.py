@@ -86,6 +86,22 @@ def decode(data: bytes | Raw) -> Envelope:
     return envelope
 
 
+def decode_result(data: bytes) -> Envelope | None:
+    """Read a message that is a plain result; None if it is anything else, or not legal."""
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return None
+    try:
+        envelope = _decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    if envelope.jsonrpc != "2.0" or not envelope.result or envelope.error or envelope.method is not None:
+        return None
+    return envelope
+
+
 def _check_response(envelope: Envelope) -> None:
     if envelope.method is None:
         if bool(envelope.result) == bool(envelope.error):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import httptools
+import msgspec
 
 from mooring.transports import http_rules as rules
 from mooring.transports.http_endpoint import Buffered, Endpoint
@@ -168,14 +169,15 @@ class RequestReader:
         endpoint = self._model_endpoint
         if type(endpoint) is not Buffered or not endpoint.repeats:
             return None
-        start = template.body_start(data)
-        if start < 0 or len(data) - start > endpoint.max_body_bytes:
-            return None
-        self._misses = 0
+        known = template.known.get(len(data))
+        if known is not None and data.startswith(known[0]):
+            _, start, digits = known
+        else:
+            start, digits = template.body_start(data), template.digits
+            if start < 0 or len(data) - start > endpoint.max_body_bytes:
+                return None
+            self._misses = 0
         self.repeated = endpoint
-        return self._like_model(data[start:], template.digits)
-
-    def _like_model(self, body: bytes, digits: bytes) -> Request:
         model = self._model
         return Request(
             model.method,
@@ -184,9 +186,9 @@ class RequestReader:
             model.query,
             model.first,
             model.listed,
-            self._client,
+            model.client,
             model.memo,
-            body,
+            data[start:],
             digits,
         )
 
@@ -194,7 +196,7 @@ class RequestReader:
         """A request like the one before it, with another body."""
         assert self._template is not None
         self._misses = 0
-        request = self._like_model(b"", self._template.digits)
+        request = msgspec.structs.replace(self._model, body=b"", length=self._template.digits)
         try:
             endpoint = self._choose(request)
         except Refusal as refusal:

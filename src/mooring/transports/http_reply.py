@@ -159,6 +159,12 @@ class Reply(msgspec.Struct, eq=False):
             return
         channel = self._channel
         length = len(body)
+        if 0 < length < COMPRESS_FROM_BYTES and channel.keep_alive and self.request.method == b"POST":
+            self._phase = _ENDED
+            head = channel.heads[status]
+            channel.transport.write(b"%b%bcontent-length: %d\r\n\r\n%b" % (head, block, length, body))
+            channel.reply_ended()
+            return
         if length >= COMPRESS_FROM_BYTES and self.request.method != b"HEAD":
             coding = self._coding_for(headers)
             if coding is not None:

@@ -27,9 +27,9 @@ class Response(msgspec.Struct, eq=False):
     listed: list[tuple[bytes, bytes]]
     first: dict[bytes, bytes]
     """The first value of every header, by its name; ask `header` for the content-length."""
-    _chunks: list[bytes]
+    chunks: list[bytes]
     """The whole body, if there is no flow."""
-    _flow: BodyFlow | None = None
+    flow: BodyFlow | None = None
     _length: bytes = b""
     """The content-length of a response that repeats a head, as it was written."""
 
@@ -42,12 +42,12 @@ class Response(msgspec.Struct, eq=False):
     @property
     def complete(self) -> bool:
         """The whole body is here; never True for a response that failed."""
-        return self._flow is None or self._flow.complete
+        return self.flow is None or self.flow.complete
 
     @property
     def error(self) -> TransportError | None:
         """Why the body ended early."""
-        return None if self._flow is None else self._flow.error
+        return None if self.flow is None else self.flow.error
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of a header; `name` is in lower case."""
@@ -60,15 +60,15 @@ class Response(msgspec.Struct, eq=False):
 
     def body(self) -> bytes:
         """The body of a complete response."""
-        if self._flow is not None:
-            return self._flow.body()
-        chunks = self._chunks
+        if self.flow is not None:
+            return self.flow.body()
+        chunks = self.chunks
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def read(self, max_bytes: int) -> bytes:
         """The whole body; raises `ResponseTooLarge`, or `ConnectionLost` if it ends early."""
-        if self._flow is not None:
-            return await self._flow.read(max_bytes)
+        if self.flow is not None:
+            return await self.flow.read(max_bytes)
         body = self.body()
         if len(body) > max_bytes:
             raise ResponseTooLarge(f"the response is larger than {max_bytes} bytes")
@@ -78,20 +78,20 @@ class Response(msgspec.Struct, eq=False):
         self, on_data: Callable[[bytes], None], on_end: Callable[[TransportError | None], None]
     ) -> None:
         """Hand over the body piece by piece, from its first byte; then `on_end(None)`, or the failure."""
-        if self._flow is None:
-            self._flow = BodyFlow.complete_with(self._chunks)
-        self._flow.attach(on_data, on_end)
+        if self.flow is None:
+            self.flow = BodyFlow.complete_with(self.chunks)
+        self.flow.attach(on_data, on_end)
 
     def pause(self) -> None:
         """No `on_data` until `resume()`; reading from the upstream stops."""
-        if self._flow is not None:
-            self._flow.pause()
+        if self.flow is not None:
+            self.flow.pause()
 
     def resume(self) -> None:
-        if self._flow is not None:
-            self._flow.resume()
+        if self.flow is not None:
+            self.flow.resume()
 
     def abort(self) -> None:
         """Not wanted any more: no further callbacks, and a connection in the middle of the body is closed."""
-        if self._flow is not None:
-            self._flow.abort()
+        if self.flow is not None:
+            self.flow.abort()

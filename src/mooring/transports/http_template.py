@@ -14,6 +14,7 @@ _MAX_DIGITS = 10
 _LENGTH = b"\r\ncontent-length:"
 
 
+_HEADS_KNOWN = 64
 MISSES_IN_VAIN = 16
 """After so many messages that differ from the one before, only every so manyth is still learnt from."""
 
@@ -21,7 +22,7 @@ MISSES_IN_VAIN = 16
 class HeadTemplate:
     """The bytes of a head before and after the digits of its content-length."""
 
-    __slots__ = ("_after", "_after_length", "_before", "_before_length", "digits")
+    __slots__ = ("_after", "_after_length", "_before", "_before_length", "digits", "known")
 
     def __init__(self, before: bytes, after: bytes) -> None:
         self._before = before
@@ -30,6 +31,9 @@ class HeadTemplate:
         self._after_length = len(after)
         self.digits = b""
         """The content-length of the last message that matched, as it was written."""
+        self.known: dict[int, tuple[bytes, int, bytes]] = {}
+        """By the length of a whole message: its head, where its body begins, and its content-length. A
+        message of that length which begins with that head is a match."""
 
     @classmethod
     def of(cls, data: bytes) -> Self | None:
@@ -61,4 +65,7 @@ class HeadTemplate:
         body = stop + self._after_length
         if not digits.isdigit() or len(data) - body != int(digits):
             return -1
+        if len(self.known) >= _HEADS_KNOWN:
+            self.known.clear()
+        self.known[len(data)] = (data[:body], body, digits)
         return body

@@ -14,7 +14,6 @@ from mooring.protocol import jsonrpc
 from mooring.protocol.sse import Event, EventPart, EventReader, EventTooLarge
 from mooring.transports.http_client import ClientPool, Response
 from mooring.transports.http_errors import ConnectFailed, ConnectionLost, TransportError
-from mooring.transports.http_upstream import UpstreamConnection, Waiter
 from mooring.transports.wire import Answer, Leg, Relay, SessionLost, WireEvents
 
 SPILL_BYTES: Final = 256 * 1024
@@ -72,6 +71,7 @@ class StreamableWire:
         self.session_id: bytes | None = None
         self.offered_session: bytes | None = None
         self._pool = pool
+        self.take_idle = pool.take_idle
         self._target = target
         self._events = events
         self._max_bytes = max_message_bytes
@@ -95,7 +95,7 @@ class StreamableWire:
             b"content-type: application/json\r\naccept: application/json, text/event-stream\r\n" + common
         )
         self.legacy_headers = agreed
-        self._direct_head = self._pool.head_of_post(self._target) + self._post_headers
+        self.post_head = self._pool.head_of_post(self._target) + self._post_headers
         self._get_headers = b"accept: text/event-stream\r\n" + common + agreed
 
     def traced_in(self, data: bytes) -> None:
@@ -106,15 +106,6 @@ class StreamableWire:
         """An id that no client uses, for requests of our own in a session whose ids are a client's."""
         self._next_id += 1
         return b'"mooring-%d"' % self._next_id
-
-    def take_idle(self) -> UpstreamConnection | None:
-        """A connection that can be used right now, if there is one."""
-        return self._pool.take_idle()
-
-    def post(self, connection: UpstreamConnection, headers: bytes, body: bytes, waiter: Waiter) -> None:
-        """Send a request on a connection that was taken; `waiter` gets the response."""
-        head = b"%b%bcontent-length: %d\r\n\r\n%b" % (self._direct_head, headers, len(body), body)
-        connection.send(head, b"", waiter)
 
     async def request(self, leg: Leg) -> Answer:
         if not leg.id:
