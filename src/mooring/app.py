@@ -234,6 +234,7 @@ class Gateway:
                     _guarded(server.look_after, exchange, now)
             if now >= next_tidying:
                 next_tidying = now + TIDY_SECONDS
+                _guarded(self._guard.tidy)
                 for server in self.servers.values():
                     _guarded(server.tidy, now)
             _guarded(self._interactions.expire, now)

@@ -190,7 +190,6 @@ def test_two_servers_cannot_have_one_id(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "authorization: {type: cedarv1}",
         "audit: {enabled: true}",
         "audit: {file: audit.log}",
         "core: {allow_artifacts_download: true}",

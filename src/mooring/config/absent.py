@@ -14,7 +14,6 @@ from mooring.config.source import Document
 
 # key path (a `*` stands for every item of a list) -> what is missing, as a sentence's subject
 ABSENT: dict[KeyPath, str] = {
-    ("authorization",): "authorization is",
     ("audit",): "auditing is",
     ("core",): "`core` (artifact downloads, tool pinning) is",
     ("uploads",): "uploads are",

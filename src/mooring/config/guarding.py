@@ -8,6 +8,8 @@ from mooring.config.schema import Config, Server
 from mooring.policy.authentication.api_keys import ApiKeys, KeyStore
 from mooring.policy.authentication.proof import Authenticator
 from mooring.policy.authentication.tokens import ProviderSettings, Tokens
+from mooring.policy.authorization.engine import Engine
+from mooring.policy.authorization.guarding import Authorization
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.chain import Chain, Step, build
 from mooring.policy.settings import Tools
@@ -39,15 +41,30 @@ def authenticator(config: Config) -> Authenticator | None:
             )
 
 
+def engine(config: Config) -> Engine | None:
+    """The policies; None while nothing is written down. Raises `PolicyMistake`."""
+    wanted = config.authorization
+    if wanted.type == "none":
+        return None
+    return Engine(
+        tuple(wanted.policies),
+        wanted.entities,
+        group_claim=wanted.group_claim,
+        role_claim=wanted.role_claim,
+    )
+
+
 class Guard:
     """The parts of the guard that all servers of a configuration share, and the chain of each."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
+        self._engine = engine(config)
 
     def chain_for(self, entry: Server) -> Chain:
         """What a request for this server passes, in the one order."""
         steps: list[Step] = []
+        catalogue = Catalogue()
         if entry.tools != Tools():
             rules = tool_rules(entry.tools)
             methods = frozenset({"tools/list", "tools/call"})
@@ -60,7 +77,23 @@ class Guard:
                     methods=methods,
                 )
             )
-        return build(steps, Catalogue())
+        if self._engine is not None:
+            rule = Authorization(self._engine, catalogue, entry.id, entry.group)
+            steps.append(
+                Step(
+                    "authorization",
+                    check=rule.check,
+                    present=rule.present,
+                    settle=rule.settle,
+                    needs_catalogue=True,
+                )
+            )
+        return build(steps, catalogue)
+
+    def tidy(self) -> None:
+        """Notice what was changed on disk; called every few seconds."""
+        if self._engine is not None:
+            self._engine.refresh()
 
 
 def tool_rules(tools: Tools) -> ToolRules:

@@ -10,7 +10,8 @@ from msgspec import Struct
 from mooring.config.problems import KeyPath
 from mooring.config.reading import Rule
 from mooring.policy import web
-from mooring.policy.settings import ALGORITHMS, Auth, Tools
+from mooring.policy.authorization.sources import PolicyMistake, read_sources
+from mooring.policy.settings import ALGORITHMS, Auth, Authorization, Tools
 
 Findings = Iterator[tuple[KeyPath, str]]
 
@@ -46,7 +47,21 @@ def _tools(tools: Tools) -> Findings:
         given[entry.name] = actual
 
 
-POLICY_RULES: dict[type[Struct], Rule] = {Auth: _auth, Tools: _tools}
+def _authorization(section: Authorization) -> Findings:
+    if section.type == "none":
+        if section.policies or section.entities is not None:
+            yield ("type",), "is `none`, so the policies would do nothing: set `type: cedarv1`"
+        return
+    if not section.policies:
+        yield ("policies",), "is missing: without policies nothing at all is allowed"
+        return
+    try:
+        read_sources(tuple(section.policies), section.entities)
+    except PolicyMistake as mistake:
+        yield ("policies",), str(mistake)
+
+
+POLICY_RULES: dict[type[Struct], Rule] = {Auth: _auth, Authorization: _authorization, Tools: _tools}
 
 
 def is_guarded(auth: Any) -> bool:

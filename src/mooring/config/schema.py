@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from mooring.policy.settings import Auth, Tools
+from mooring.policy.settings import Auth, Authorization, Tools
 
 Era = Literal["auto", "legacy", "modern"]
 UpstreamTransport = Literal["auto", "streamable_http", "sse"]
@@ -191,6 +191,9 @@ class Server(Struct, frozen=True):
             "sessions of one caller, `client` one client session each, `call` one call each."
         ),
     ] = "client"
+    group: Annotated[
+        str | None, Meta(description="The group it belongs to, which policies may speak of.")
+    ] = None
     tools: Annotated[Tools, Meta(description="Which tools clients see, and how.")] = Tools()
     timeouts: Annotated[Timeouts, Meta(description="How long the server may take.")] = Timeouts()
     breaker: Annotated[Breaker, Meta(description="When a failing server is left alone.")] = Breaker()
@@ -220,6 +223,7 @@ class Config(Struct, frozen=True):
     ] = False
     cors: Annotated[Cors, Meta(description="Calls from web pages.")] = Cors()
     auth: Annotated[Auth, Meta(description="Who may call.")] = Auth()
+    authorization: Annotated[Authorization, Meta(description="What callers may do.")] = Authorization()
     limits: Annotated[Limits, Meta(description="What one peer may cost.")] = Limits()
     sessions: Annotated[Sessions, Meta(description="How long sessions and waiting calls are kept.")] = (
         Sessions()

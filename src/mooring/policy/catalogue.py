@@ -85,20 +85,21 @@ class Catalogue:
         """Whether this is on the caller's list; of what cannot be listed in full, everything may be."""
         return kind not in _METHODS or name in self.view(exchange, kind).items
 
-    async def look_up(self, exchange: Exchange, kind: str, name: str | None, handler: Handler) -> None:
-        """Ask the server for its list, because it may have grown."""
+    async def look_up(self, exchange: Exchange, kind: str, name: str | None, handler: Handler) -> bool:
+        """Ask the server for its list, because it may have grown; whether it was asked."""
         if kind not in _METHODS:
-            return
+            return False
         view = self.view(exchange, kind)
         key = _key(exchange, kind)
         task = self._asking.get(key)
         if task is None:
             if name in view.items or monotonic() - view.asked < ASK_AGAIN_SECONDS:
-                return
+                return False
             task = asyncio.get_running_loop().create_task(self._list(exchange, kind, view, handler))
             self._asking[key] = task
             task.add_done_callback(lambda _: self._asking.pop(key, None))
         await asyncio.shield(task)
+        return True
 
     async def _list(self, exchange: Exchange, kind: str, view: View, handler: Handler) -> None:
         try:

@@ -12,7 +12,18 @@ from typing import Final, Protocol
 
 from mooring.gateway.exchange import Exchange, Handler, Middleware
 from mooring.policy.catalogue import Catalogue
-from mooring.policy.items import ABOUT, LISTS, Absent, Listing, absent, normalize, read_listing, subject
+from mooring.policy.items import (
+    ABOUT,
+    LISTS,
+    Absent,
+    Listing,
+    absent,
+    normalize,
+    read_listing,
+    set_params,
+    subject,
+)
+from mooring.protocol import jsonrpc
 from mooring.transports.wire import Answer
 
 ORDER: Final = (
@@ -39,6 +50,10 @@ Present = Callable[[Exchange, Listing], None]
 """Changes a list on its way to the client."""
 
 
+Settle = Callable[[Exchange, Answer], Answer]
+"""Looks at an answer on its way to the client."""
+
+
 class Observer(Protocol):
     """Told of every exchange, however it ends; what it returns goes to the client."""
 
@@ -55,6 +70,7 @@ class Step:
     observer: Observer | None = None
     check: Check | None = None
     present: Present | None = None
+    settle: Settle | None = None
     needs_catalogue: bool = False
     middleware: Middleware | None = None
     methods: frozenset[str] | None = None
@@ -102,9 +118,12 @@ class Fused:
 
     def __init__(self, steps: tuple[Step, ...], catalogue: Catalogue | None) -> None:
         self._observers = tuple(step.observer for step in steps if step.observer is not None)
-        self._checks = tuple(step.check for step in steps if step.check is not None)
+        named = [step for step in steps if step.needs_catalogue and catalogue is not None]
+        plain = [step for step in steps if step not in named]
+        self._checks = tuple(step.check for step in plain if step.check is not None)
+        self._named_checks = tuple(step.check for step in named if step.check is not None)
         self._presenters = tuple(step.present for step in reversed(steps) if step.present is not None)
-        named = any(step.needs_catalogue for step in steps)
+        self._settlers = tuple(step.settle for step in reversed(steps) if step.settle is not None)
         self._catalogue = catalogue if named else None
 
     async def __call__(self, exchange: Exchange, handler: Handler) -> Answer | None:
@@ -128,14 +147,20 @@ class Fused:
         is_list = exchange.method in LISTS
         if is_list:
             exchange.relayable = False
-        if self._catalogue is not None and exchange.method in ABOUT:
-            await self._check_named(exchange, self._catalogue, handler)
+        for check in self._checks:
+            check(exchange)
+        catalogue = self._catalogue
+        if catalogue is not None and exchange.method in ABOUT:
+            await self._check_named(exchange, catalogue, handler)
         else:
-            for check in self._checks:
+            for check in self._named_checks:
                 check(exchange)
         answer = await handler(exchange)
-        if is_list and answer is not None and (self._presenters or self._catalogue is not None):
-            return self._present(exchange, answer)
+        if answer is not None:
+            for settle in self._settlers:
+                answer = settle(exchange, answer)
+            if is_list and (self._presenters or catalogue is not None):
+                return self._present(exchange, answer)
         return answer
 
     async def _check_named(self, exchange: Exchange, catalogue: Catalogue, handler: Handler) -> None:
@@ -143,12 +168,16 @@ class Fused:
         normalize(exchange)
         shown = subject(exchange)
         assert shown is not None
+        original = exchange.envelope.params
         try:
-            for check in self._checks:
+            for check in self._named_checks:
                 check(exchange)
         except Absent:
-            await catalogue.look_up(exchange, shown[0], None, handler)
-            raise
+            if not await catalogue.look_up(exchange, shown[0], None, handler):
+                raise
+            set_params(exchange, jsonrpc.members(original))
+            for check in self._named_checks:  # again, with what the list says about it
+                check(exchange)
         found = subject(exchange)
         assert found is not None
         if not catalogue.knows(exchange, *found):

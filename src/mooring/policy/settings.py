@@ -16,6 +16,27 @@ def _algorithms() -> list[str]:
     return list(ALGORITHMS)
 
 
+class Authorization(Struct, frozen=True):
+    """What callers may do: Cedar policies, as ToolHive writes them."""
+
+    type: Annotated[
+        Literal["none", "cedarv1"], Meta(description="`none`: everything that is not hidden is allowed.")
+    ] = "none"
+    policies: Annotated[
+        list[Path],
+        Meta(
+            extra=TEXTS,
+            description="Files of policies: Cedar text, or ToolHive's file in JSON or YAML. They are read "
+            "again when they change.",
+        ),
+    ] = field(default_factory=list[Path])
+    entities: Annotated[Path | None, Meta(description="File of further entities, as Cedar's JSON.")] = None
+    group_claim: Annotated[
+        str | None, Meta(description="The claim that lists a caller's groups: `principal in THVGroup::...`.")
+    ] = "groups"
+    role_claim: Annotated[str | None, Meta(description="The claim that lists a caller's roles, too.")] = None
+
+
 class ToolAnnotations(Struct, frozen=True):
     """Hints about a tool, in the words of the protocol; `null` leaves the server's own."""
 

@@ -1,0 +1,1 @@
+"""What is allowed: Cedar policies about tools, prompts and resources."""

@@ -1,0 +1,145 @@
+"""Authorization in the chain: one decision for lists and calls. What you may not use you do not see."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from mooring.errors import FORBIDDEN, MethodNotFound, RpcError
+from mooring.gateway.exchange import Exchange
+from mooring.gateway.subscriptions import Filter
+from mooring.policy.authorization.engine import Engine, Question, Verdict
+from mooring.policy.catalogue import Catalogue
+from mooring.policy.items import (
+    PROMPTS,
+    RESOURCE_NOT_FOUND,
+    RESOURCES,
+    TEMPLATES,
+    TOOLS,
+    Listing,
+    absent,
+    set_params,
+    subject,
+)
+from mooring.protocol import jsonrpc
+from mooring.transports.wire import Answer
+
+KINDS: Final = {
+    TOOLS: ("call_tool", "Tool"),
+    PROMPTS: ("get_prompt", "Prompt"),
+    RESOURCES: ("read_resource", "Resource"),
+    TEMPLATES: ("read_resource", "Resource"),
+}
+"""Kind of item -> the action on it, and its entity type."""
+FREE: Final = frozenset(
+    {
+        "initialize", "ping", "server/discover", "logging/setLevel", "tools/list", "prompts/list",
+        "resources/list", "resources/templates/list", "subscriptions/listen", "tasks/get", "tasks/result",
+        "tasks/list", "tasks/cancel", "tasks/update",
+    }
+)  # fmt: skip
+"""Requests about nothing that a policy names. Lists are filtered; tasks belong to whoever started them."""
+_NOT_FOUND: Final = (RESOURCE_NOT_FOUND, -32602)
+
+
+class ArgumentsDenied(RpcError):
+    """The caller may use this, but not like that."""
+
+    code = FORBIDDEN
+
+
+class Authorization:
+    """The policies, applied to one server."""
+
+    def __init__(self, engine: Engine, catalogue: Catalogue, server_id: str, group: str | None) -> None:
+        self.engine = engine
+        self._catalogue = catalogue
+        self._server = server_id
+        self._group = group
+
+    def check(self, exchange: Exchange) -> None:
+        if exchange.method in FREE:
+            if exchange.method == "subscriptions/listen":
+                self._narrow(exchange)
+            return
+        found = subject(exchange)
+        if found is None:
+            raise MethodNotFound(f"`{exchange.method}` is not a method of this server")
+        question = self._question(exchange, *found)
+        match self.engine.verdict(question):
+            case Verdict.ALLOWED:
+                return
+            case Verdict.DENIED:
+                raise absent(exchange, *found)
+            case Verdict.DEPENDS:
+                self._check_arguments(exchange, question)
+
+    def _check_arguments(self, exchange: Exchange, question: Question) -> None:
+        if exchange.method not in ("tools/call", "prompts/get"):
+            return  # asking for completions or changes says nothing about arguments yet
+        decision = self.engine.decide(question, arguments_of(exchange))
+        if not decision.allowed:
+            raise ArgumentsDenied(
+                f"`{question.name}` may not be used with these arguments", data={"reason": "policy"}
+            )
+
+    def present(self, exchange: Exchange, listing: Listing) -> None:
+        """A list, without what this caller could not use whatever the arguments."""
+        listing.items = [
+            item for item in listing.items if self._is_visible(exchange, listing.kind, item.name)
+        ]
+        if "cacheScope" in listing.members:
+            listing.members["cacheScope"] = Raw(b'"private"')  # it is this caller's list now
+
+    def _is_visible(self, exchange: Exchange, kind: str, name: str) -> bool:
+        return self.engine.verdict(self._question(exchange, kind, name)) is not Verdict.DENIED
+
+    def settle(self, exchange: Exchange, answer: Answer) -> Answer:
+        """A resource that is not there is spoken of in the same words as one that may not be read."""
+        if exchange.method != "resources/read" or not answer.error:
+            return answer
+        try:
+            code = msgspec.json.decode(answer.error, type=_Coded).code
+        except msgspec.DecodeError:
+            return answer
+        if code not in _NOT_FOUND:
+            return answer
+        found = subject(exchange)
+        assert found is not None
+        raise absent(exchange, *found)
+
+    def _narrow(self, exchange: Exchange) -> None:
+        """A stream of changes tells only of what its listener may read."""
+        parts = jsonrpc.members(exchange.envelope.params)
+        try:
+            wish = msgspec.json.decode(parts.get("notifications", Raw(b"{}")), type=Filter)
+        except msgspec.DecodeError:
+            return  # which is said where it is read
+        seen = tuple(uri for uri in wish.resource_subscriptions if self._is_visible(exchange, RESOURCES, uri))
+        if seen != wish.resource_subscriptions:
+            narrower = msgspec.structs.replace(wish, resource_subscriptions=seen)
+            parts["notifications"] = Raw(msgspec.json.encode(narrower))
+            set_params(exchange, parts)
+
+    def _question(self, exchange: Exchange, kind: str, name: str) -> Question:
+        action, entity = KINDS[kind]
+        hints = self._catalogue.view(exchange, kind).annotations(name) if kind == TOOLS else None
+        return Question(exchange.caller.principal, action, entity, name, self._server, self._group, hints)
+
+
+class _Coded(msgspec.Struct):
+    code: int = 0
+
+
+class _Arguments(msgspec.Struct):
+    arguments: dict[str, Any] | None = None
+
+
+def arguments_of(exchange: Exchange) -> dict[str, Any]:
+    """The arguments of a call, decoded; what is no object has none that a policy could look at."""
+    try:
+        return msgspec.json.decode(exchange.envelope.params, type=_Arguments).arguments or {}
+    except msgspec.DecodeError as error:
+        raise RpcError(f"`arguments` must be an object: {error}", code=-32602) from None
