@@ -23,6 +23,7 @@ class PipeWire(DuplexWire):
         self._lines = LineReader(max_message_bytes)
         self._max_bytes = max_message_bytes
         self._child: Child | None = None
+        self._on_end: Callable[[int], None] | None = None
 
     @classmethod
     async def spawn(
@@ -33,8 +34,10 @@ class PipeWire(DuplexWire):
         label: str,
         max_message_bytes: int,
         on_log: Callable[[bytes], None],
+        on_end: Callable[[int], None] | None = None,
     ) -> PipeWire:
         wire = cls(events, label, max_message_bytes)
+        wire._on_end = on_end
         wire._child = await Child.spawn(
             command,
             on_stdout=wire._on_stdout,
@@ -44,6 +47,10 @@ class PipeWire(DuplexWire):
         )
         wire.label = f"pid {wire._child.pid}"
         return wire
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid if self._child is not None else 0
 
     async def write(self, message: bytes) -> None:
         child = self._child
@@ -80,3 +87,5 @@ class PipeWire(DuplexWire):
             self._events.on_noise(line.data, "unfinished output")
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         self.fail(f"the server's process {how}")
+        if self._on_end is not None:
+            self._on_end(code)

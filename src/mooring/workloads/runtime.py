@@ -81,7 +81,7 @@ class ResourceLimits(Struct, frozen=True):
     """What one workload may use. `None`: not limited by us."""
 
     memory_bytes: int | None = 2 * 1024**3
-    processes: int | None = 256
+    processes: int | None = 512
     open_files: int | None = 4096
     cpus: float | None = None
 

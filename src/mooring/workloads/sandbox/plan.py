@@ -1,0 +1,105 @@
+"""What a sandboxed process sees, from profile and program: for bubblewrap and for Landlock alike.
+
+Pure but for looking at the file system: nothing is created or started.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mooring.workloads.runtime import CannotRun, MountPoint
+from mooring.workloads.sandbox.launcher import LIST, READ, WRITE
+
+_SYSTEM_LINKS: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_SYSTEM_FILES: Final = (
+    "/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/alternatives",
+    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/timezone",
+    "/etc/mime.types", "/etc/fonts", "/etc/protocols", "/etc/services", "/etc/magic", "/etc/debian_version",
+    "/etc/os-release", "/etc/lsb-release",
+)  # fmt: skip
+_RESERVED: Final = ("/", "/proc", "/dev", "/sys", "/run/mooring", "/usr", "/etc", "/bin", "/lib", "/sbin")
+"""Where nothing may be mounted: the sandbox itself stands there."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The file system as one workload sees it, parents before what lies in them."""
+
+    mounts: tuple[MountPoint, ...]
+    hidden_files: tuple[Path, ...]
+    hidden_folders: tuple[Path, ...]
+    home: Path
+    cwd: Path
+
+    def landlock_rules(self) -> list[tuple[str, int]]:
+        """The same as paths and what may be done below them, for the second wall."""
+        rules = [("/", LIST), *((name, READ) for name in ("/usr", "/etc", "/run/mooring", "/proc"))]
+        rules += [(f"/{name}", READ) for name in _SYSTEM_LINKS]
+        rules += [(name, WRITE) for name in ("/dev", "/tmp", str(self.home))]  # noqa: S108
+        return rules + [(str(mount.inside), WRITE if mount.writable else READ) for mount in self.mounts]
+
+
+def view_of(
+    mounts: tuple[MountPoint, ...],
+    readable: tuple[Path, ...],
+    *,
+    home: Path,
+    cwd: Path,
+    hidden: tuple[Path, ...] = (),
+) -> View:
+    """Put together what the profile names and what the program needs; `CannotRun` for what cannot be."""
+    wanted = {path: MountPoint(path, path) for path in readable}
+    for mount in mounts:
+        wanted[mount.inside] = checked(mount, mounts)
+    ordered = tuple(sorted(wanted.values(), key=lambda mount: len(mount.inside.parts)))
+    shown = [path for path in hidden if _seen_at(path, ordered) is not None]
+    inside = {path: _seen_at(path, ordered) for path in shown}
+    return View(
+        ordered,
+        tuple(at for path in shown if not path.is_dir() and (at := inside[path])),
+        tuple(at for path in shown if path.is_dir() and (at := inside[path])),
+        home,
+        cwd,
+    )
+
+
+def checked(mount: MountPoint, beside: tuple[MountPoint, ...]) -> MountPoint:
+    """The mount with its source resolved, if it may be mounted at all."""
+    if str(mount.inside) in _RESERVED:
+        raise CannotRun(f"nothing can be mounted at `{mount.inside}`: choose a folder of its own")
+    if not mount.host.exists():
+        raise CannotRun(f"`{mount.host}` does not exist: create it, or take it out of the permission profile")
+    real = mount.host.resolve()
+    for other in beside:
+        # Who may write a folder may put a link in it, and would choose for himself what is mounted next time.
+        inside = mount.host.absolute().is_relative_to(other.host.absolute())
+        if other.writable and inside and not real.is_relative_to(other.host.resolve()):
+            raise CannotRun(
+                f"`{mount.host}` is a link that leads out of `{other.host}`, which the workload may write: "
+                "name the real path instead"
+            )
+    return MountPoint(real, mount.inside, mount.writable)
+
+
+def _seen_at(path: Path, mounts: tuple[MountPoint, ...]) -> Path | None:
+    """Where a path of the host is seen inside, if anywhere."""
+    for mount in reversed(mounts):
+        if path.is_relative_to(mount.host):
+            return mount.inside / path.relative_to(mount.host)
+    return None
+
+
+def system_arguments(root: Path = Path("/")) -> list[str]:
+    """The read-only system: /usr, what stands beside it, and the few files of /etc that hold no secrets."""
+    arguments = ["--ro-bind", "/usr", "/usr"]
+    for name in _SYSTEM_LINKS:
+        path = root / name
+        if path.is_symlink():
+            arguments += ["--symlink", str(path.readlink()), f"/{name}"]
+        elif path.is_dir():
+            arguments += ["--ro-bind", str(path), f"/{name}"]
+    for name in _SYSTEM_FILES:
+        arguments += ["--ro-bind-try", name, name]
+    return arguments

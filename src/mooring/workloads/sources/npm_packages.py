@@ -1,0 +1,76 @@
+"""`npx://name@version`: an npm package and its dependencies in a folder, run with the machine's Node."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final, cast
+
+import msgspec
+
+from mooring.workloads.runtime import CannotRun, OnProgress, PackageSource, Resolved
+from mooring.workloads.sandbox.errand import Errand, Errands
+from mooring.workloads.sandbox.program import readable_for
+from mooring.workloads.sources.tools import ask, find_tool, hosts_of
+
+_FIX: Final = "install Node.js 20 or later with npm (`apt-get install nodejs npm`, or from nodejs.org)"
+_FLAGS: Final = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
+
+
+async def install_npm(source: PackageSource, place: Path, errands: Errands, progress: OnProgress) -> Resolved:
+    """Install without any of the package's scripts first, while the user's npm settings are readable; run the
+    scripts after that, when they no longer are: there may be a token in them."""
+    node, npm = find_tool("node", _FIX), find_tool("npm", _FIX)
+    registry = await ask(str(npm), "config", "get", "registry")
+    hosts = hosts_of((registry, "https://registry.npmjs.org"))
+    (place / "package.json").write_text('{"private": true}\n')
+    wanted = f"{source.package}@{source.version}" if source.version else source.package
+    settings = Path.home() / ".npmrc"
+    env = {"npm_config_cache": str(place / ".cache")}
+    shared = {"npm_config_registry": registry} if registry else {}
+    await errands.run(
+        Errand(
+            (str(npm), "install", "--ignore-scripts", "--omit=dev", *_FLAGS, wanted),
+            place,
+            {**env, **shared},
+            hosts,
+            readable=(settings, Path("/etc/npmrc")),
+        ),
+        progress,
+    )
+    await errands.run(Errand((str(npm), "rebuild", *_FLAGS), place, env, hosts), progress)
+    return await _describe(source, place, node)
+
+
+async def _describe(source: PackageSource, place: Path, node: Path) -> Resolved:
+    folder = place / "node_modules" / source.package
+    manifest = cast("dict[str, Any]", msgspec.json.decode((folder / "package.json").read_bytes()))
+    lock = cast("dict[str, Any]", msgspec.json.decode((place / "package-lock.json").read_bytes()))
+    entry: dict[str, Any] = lock.get("packages", {}).get(f"node_modules/{source.package}", {})
+    script = folder / _program(source, manifest.get("bin"))
+    path = os.environ.get("PATH", os.defpath)
+    return Resolved(
+        argv=(str(node), str(script)),
+        readable=(place, *readable_for([str(node)], path=path, cwd=place, home=Path.home())),
+        version=str(manifest.get("version") or ""),
+        integrity=entry.get("integrity"),
+        tools=(("node", await ask(str(node), "--version")),),
+    )
+
+
+def _program(source: PackageSource, programs: object) -> str:
+    """The file to run: the only program, or the one named like the package."""
+    if isinstance(programs, str):
+        return programs
+    named = cast("dict[str, str]", programs) if isinstance(programs, dict) else {}
+    name = source.package.rpartition("/")[2]
+    if name in named:
+        return named[name]
+    if len(set(named.values())) == 1:
+        return next(iter(named.values()))
+    if not named:
+        raise CannotRun(f"the npm package `{source.package}` has no program to run")
+    raise CannotRun(
+        f"the npm package `{source.package}` has several programs ({', '.join(sorted(named))}) and none of "
+        "its own name: run one of them as a command"
+    )
