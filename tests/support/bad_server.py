@@ -121,7 +121,9 @@ class Stdio:
             case "endless":
                 threading.Thread(target=self.talk, args=(params,), daemon=True).start()
             case "deaf":
-                self.line({"method": "notifications/message", "params": {"level": "info", "data": "deaf now"}})
+                self.line(
+                    {"method": "notifications/message", "params": {"level": "info", "data": "deaf now"}}
+                )
                 time.sleep(TALK_SECONDS)
 
     def talk(self, params: Json) -> None:
@@ -162,10 +164,14 @@ class Http(BaseHTTPRequestHandler):
         last = self.headers.get("Last-Event-ID")
         if last is None:
             return self.reply(405, b"")
-        _, number, size = last.split("/")
+        kind, number, size = last.split("/")
+        if kind == "gone":
+            self.note({"method": "GET"})
+            return self.reply(int(size), b"")
         return self.stream(encoded({"id": json.loads(number), "result": text("y" * int(size))}))
 
     def do_DELETE(self) -> None:
+        self.note({"method": "DELETE"})
         self.reply(200, b"")
 
     def misbehave(self, number: Any, params: Json) -> None:
@@ -215,6 +221,13 @@ class Http(BaseHTTPRequestHandler):
                 self.begin()
                 self.chunk(f"id: poll/{json.dumps(number)}/{size}\nretry: 300\ndata:\n\n".encode())
                 self.wfile.write(b"0\r\n\r\n")
+            case "poll_in_vain":
+                status = params["arguments"]["status"]
+                self.begin()
+                self.chunk(f"id: gone/{json.dumps(number)}/{status}\nretry: 10\ndata:\n\n".encode())
+                self.wfile.write(b"0\r\n\r\n")
+            case "http_400":
+                self.reply(400, b"your mistake", "text/plain")
             case "forget":
                 self.sessions.clear()
                 self.reply(404, b"")

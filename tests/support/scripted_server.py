@@ -219,6 +219,7 @@ class Http(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         message = json.loads(body)
         if self.scripted.era == "modern":
+            self.scripted.journal.write(event="headers", headers=dict(self.headers.items()))
             return self.answer(self.modern, body, message, {})
         if message.get("method") == "initialize":
             session = self.scripted.open()
@@ -375,6 +376,10 @@ class Sse(Http):
         session = self.scripted.sessions.get(name)
         if session is None:
             return self.reply(404 if name else 405)
+        refused = (json.loads(body).get("params") or {}).get("name") == "http_503"
+        if refused:
+            self.scripted.journal.write(event="refused")
+            return self.reply(503)
         threading.Thread(target=session.take, args=(body, session.push), daemon=True).start()
         return self.reply(202)
 

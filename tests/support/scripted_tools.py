@@ -37,6 +37,8 @@ TOOLS = (
     "whoami",
     "nap",
     "withdraw",
+    "nag",
+    "impatient",
 )
 PAGE = 5
 ITEMS = [f"item://{number}" for number in range(1, 8)]
@@ -201,6 +203,14 @@ def run_tool(call: Call) -> Any:
             call.send({"id": "regretted", "method": method, "params": params})
             time.sleep(0.2)  # long enough for the question to be on its way
             call.send({"method": "notifications/cancelled", "params": {"requestId": "regretted"}})
+        case "nag":
+            return nag(call)
+        case "impatient":
+            method, params = QUESTIONS["elicitation"]
+            call.send({"id": "nobody waits", "method": method, "params": params})
+            time.sleep(0.3)  # long enough for the question to be on its way
+            call.note("went on")
+            return text("went on alone")
         case "change":
             call.session.changed(f"notifications/{given['what']}/list_changed", {})
         case "touch":
@@ -250,6 +260,16 @@ def wait(call: Call, seconds: float) -> Json:
     return text("nobody stopped me")
 
 
+def nag(call: Call) -> Json:
+    """Asks although its call was given up: on stdio and HTTP+SSE nothing says on whose behalf."""
+    call.note("waiting")
+    call.stopped.wait(20)
+    method, params = QUESTIONS["elicitation"]
+    reply = call.session.ask(call.session.push, method, {**params, "message": "a leaked question"})
+    call.note("heard", reply=reply)
+    raise InterruptedError
+
+
 QUESTIONS: dict[str, tuple[str, Json]] = {
     "elicitation": (
         "elicitation/create",
@@ -269,6 +289,8 @@ QUESTIONS: dict[str, tuple[str, Json]] = {
 def ask(call: Call, given: Json) -> Json:
     kind = given["kind"]
     method, params = QUESTIONS[kind]
+    if "padding" in given:
+        params = {**params, "message": "x" * given["padding"]}
     if call.modern:
         given_answers = call.params.get("inputResponses") or {}
         if kind not in given_answers:
