@@ -15,6 +15,7 @@ from mooring.config.problems import ConfigError, Problem
 from mooring.config.reading import Reader
 from mooring.config.rules import RULES
 from mooring.config.schema import Config
+from mooring.config.secret_references import expand_secrets
 from mooring.config.source import Document, expand_variables, parse
 
 __all__ = ["ConfigError", "Loaded", "load", "load_with_notes"]
@@ -47,6 +48,7 @@ def load_with_notes(
     _refuse_foreign(path, document)
     variables = os.environ if environment is None else environment
     expand_variables(document, variables)
+    expand_secrets(document, variables)
     notes: tuple[str, ...] = ()
     if desktop.is_desktop(document.value):
         notes = desktop.translate(document, default_data_directory(variables))

@@ -21,6 +21,8 @@ class Section:
     format: Format
     key: str
     shape: Shape = "map"
+    name_key: str = "name"
+    """Of a list: which key of an item is its name."""
 
 
 def entries(text: str, section: Section) -> dict[str, Entry]:
@@ -28,7 +30,8 @@ def entries(text: str, section: Section) -> dict[str, Entry]:
     found = read(text, section.format).get(section.key)
     if isinstance(found, list):
         items = [cast("Entry", each) for each in cast("list[Any]", found) if isinstance(each, dict)]
-        return {str(each["name"]): _without_name(each) for each in items if "name" in each}
+        key = section.name_key
+        return {str(each[key]): _without_name(each, key) for each in items if key in each}
     if not isinstance(found, dict):
         return {}
     pairs = cast("dict[Any, Any]", found).items()
@@ -41,7 +44,7 @@ def put(text: str, section: Section, name: str, entry: Entry) -> str:
     if section.format == "json":
         made = json_editor.put(text, section.key, name, entry)
     elif section.format == "yaml":
-        made = yaml_editor.put(text, section.key, name, entry, section.shape)
+        made = yaml_editor.put(text, section.key, name, entry, section.shape, section.name_key)
     else:
         made = toml_editor.put(text, section.key, name, entry, section.shape)
     return _proved(made, wanted, section)
@@ -55,7 +58,7 @@ def drop(text: str, section: Section, name: str) -> str:
     if section.format == "json":
         made = json_editor.drop(text, section.key, name)
     elif section.format == "yaml":
-        made = yaml_editor.drop(text, section.key, name)
+        made = yaml_editor.drop(text, section.key, name, section.name_key)
     else:
         made = toml_editor.drop(text, section.key, name, section.shape)
     return _proved(made, wanted, section)
@@ -103,8 +106,8 @@ def _with_entry(value: dict[str, Any], section: Section, name: str, entry: Entry
         made[section.key] = {**(made.get(section.key) or {}), name: entry}
         return made
     items: list[Any] = list(made.get(section.key) or [])
-    full = {"name": name, **entry}
-    named = [index for index, each in enumerate(items) if _is_named(each, name)]
+    full = {section.name_key: name, **entry}
+    named = [index for index, each in enumerate(items) if _is_named(each, section, name)]
     if named:
         items[named[0]] = full
     else:
@@ -118,13 +121,13 @@ def _without_entry(value: dict[str, Any], section: Section, name: str) -> dict[s
     if section.shape == "map":
         made[section.key] = {key: each for key, each in made[section.key].items() if str(key) != name}
     else:
-        made[section.key] = [each for each in made[section.key] if not _is_named(each, name)]
+        made[section.key] = [each for each in made[section.key] if not _is_named(each, section, name)]
     return made
 
 
-def _is_named(item: Any, name: str) -> bool:
-    return isinstance(item, dict) and cast("Entry", item).get("name") == name
+def _is_named(item: Any, section: Section, name: str) -> bool:
+    return isinstance(item, dict) and cast("Entry", item).get(section.name_key) == name
 
 
-def _without_name(entry: Entry) -> Entry:
-    return {key: each for key, each in entry.items() if key != "name"}
+def _without_name(entry: Entry, name_key: str) -> Entry:
+    return {key: each for key, each in entry.items() if key != name_key}

@@ -44,8 +44,10 @@ def read(text: str) -> Entry:
     return cast("Entry", value)
 
 
-def put(text: str, section: str, name: str, entry: Entry, shape: Shape) -> str:
+def put(text: str, section: str, name: str, entry: Entry, shape: Shape, name_key: str = "name") -> str:
     """The text with this entry, new or in place of the one with the same name."""
+    if shape == "list":
+        entry = {name_key: name, **entry}
     found = _find(text, section)
     if found is None:
         return _appended(text, section, name, entry, shape)
@@ -54,7 +56,7 @@ def put(text: str, section: str, name: str, entry: Entry, shape: Shape) -> str:
         return _filled(text, key, holder, name, entry, shape)
     if holder.id != ("mapping" if shape == "map" else "sequence"):
         raise DocumentError(f"has a `{section}` of an unexpected kind")
-    old = _member(holder, name)
+    old = _member(holder, name, name_key)
     newline = newline_of(text)
     if holder.flow_style:
         return _put_flow(text, holder, old, name, entry)
@@ -67,13 +69,13 @@ def put(text: str, section: str, name: str, entry: Entry, shape: Shape) -> str:
     return spliced(text, [Splice(place, place, newline + written)])
 
 
-def drop(text: str, section: str, name: str) -> str:
+def drop(text: str, section: str, name: str, name_key: str = "name") -> str:
     """The text without this entry."""
     found = _find(text, section)
     if found is None or found[1].id == "scalar":
         return text
     key, holder = found
-    old = _member(holder, name)
+    old = _member(holder, name, name_key)
     if old is None:
         return text
     if holder.flow_style:
@@ -107,7 +109,7 @@ def _root(text: str) -> Any:
         raise _unreadable(error) from error
 
 
-def _member(holder: Any, name: str) -> tuple[int, int] | None:
+def _member(holder: Any, name: str, name_key: str) -> tuple[int, int] | None:
     """Where the entry begins and where its contents end."""
     if holder.id == "mapping":
         for key, value in holder.value:
@@ -116,7 +118,7 @@ def _member(holder: Any, name: str) -> tuple[int, int] | None:
         return None
     for item in holder.value:
         pairs: list[tuple[Any, Any]] = item.value if item.id == "mapping" else []
-        if any(str(key.value) == "name" and str(value.value) == name for key, value in pairs):
+        if any(str(key.value) == name_key and str(value.value) == name for key, value in pairs):
             return item.start_mark.index, _end(item)
     return None
 
@@ -141,7 +143,7 @@ def _appended(text: str, section: str, name: str, entry: Entry, shape: Shape) ->
     root = _root(text)
     newline = newline_of(text)
     if root is not None and root.flow_style:
-        value = {name: entry} if shape == "map" else [{"name": name, **entry}]
+        value = {name: entry} if shape == "map" else [entry]
         return _put_flow(text, root, None, section, value)
     indent = " " * root.start_mark.column if root is not None else ""
     lines = [f"{indent}{_scalar(section)}:", *_lines(name, entry, indent + "  ", shape)]
@@ -154,7 +156,7 @@ def _filled(text: str, key: Any, holder: Any, name: str, entry: Entry, shape: Sh
     root = _root(text)
     newline = newline_of(text)
     if root.flow_style:
-        value = {name: entry} if shape == "map" else [{"name": name, **entry}]
+        value = {name: entry} if shape == "map" else [entry]
         return spliced(text, [Splice(holder.start_mark.index, holder.end_mark.index, json.dumps(value))])
     colon = text.index(":", key.end_mark.index) + 1
     indent = " " * (key.start_mark.column + 2)
@@ -167,7 +169,7 @@ def _filled(text: str, key: Any, holder: Any, name: str, entry: Entry, shape: Sh
 
 def _put_flow(text: str, holder: Any, old: tuple[int, int] | None, name: str, entry: Any) -> str:
     is_list = holder.id == "sequence"
-    value = json.dumps({"name": name, **entry} if is_list else entry, ensure_ascii=False)
+    value = json.dumps(entry, ensure_ascii=False)
     written = value if is_list else f"{json.dumps(name, ensure_ascii=False)}: {value}"
     if old is not None:
         return spliced(text, [Splice(old[0], old[1], written)])
@@ -193,7 +195,7 @@ def _lines(name: str, entry: Entry, indent: str, shape: Shape) -> list[str]:
         return [f"{indent}{_scalar(name)}: {{}}"]
     if shape == "map":
         return [f"{indent}{_scalar(name)}:", *_mapping(entry, indent + "  ")]
-    first, *rest = _mapping({"name": name, **entry}, indent + "  ")
+    first, *rest = _mapping(entry, indent + "  ")
     return [f"{indent}- {first.lstrip()}", *rest]
 
 

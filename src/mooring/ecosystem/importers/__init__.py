@@ -1,0 +1,1 @@
+"""Servers from other programs' files, made into ours, with their secrets taken out of the open."""
