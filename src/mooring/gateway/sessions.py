@@ -71,6 +71,11 @@ class SessionTable:
         client.last_seen = now
         return client
 
+    def alias_of(self, session_id: bytes, server: Server) -> str | None:
+        """What a session is called where its id must not be shown; to ask does not keep it alive."""
+        entry = self._sessions.get(session_id)
+        return None if entry is None or entry[1] is not server else entry[0].alias
+
     async def close(self, client: LegacyClient) -> None:
         """End a session: its calls are cancelled, its streams closed, its own session upstream given up."""
         entry = self._sessions.pop(client.session_id, None)
