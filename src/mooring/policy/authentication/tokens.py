@@ -137,7 +137,9 @@ class Tokens:
 
     def _believed(self, claims: dict[str, Any], token: str) -> Principal:
         now = time.time()
-        if claims.get("active") is not True or not isinstance(claims.get("sub"), str):
+        # A token that a program got for itself has no subject but the program.
+        subject = claims.get("sub") or claims.get("client_id")
+        if claims.get("active") is not True or not isinstance(subject, str):
             raise NotAuthenticated("the token is not active")
         issuer = claims.get("iss", self._settings.issuer)
         if self._settings.issuer is not None and issuer != self._settings.issuer:
@@ -146,7 +148,7 @@ class Tokens:
         if not isinstance(expires, (int, float)) or expires <= now - self._settings.clock_skew_seconds:
             raise NotAuthenticated("the token has expired")
         believed_until = min(float(expires), now + INTROSPECTED_SECONDS)
-        return _principal({**claims, "iss": issuer, "exp": believed_until}, token)
+        return _principal({**claims, "sub": subject, "iss": issuer, "exp": believed_until}, token)
 
 
 def _principal(claims: Mapping[str, Any], token: str) -> Principal:
