@@ -1,0 +1,101 @@
+"""Handlers that block run in threads; a thread cannot be stopped from outside, so it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+MAX_THREADS: Final = 32
+IDLE_SECONDS: Final = 30.0
+
+
+class CancelToken:
+    """Told to a handler in a thread, which looks at it or waits on it."""
+
+    __slots__ = ("_event",)
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def cancel(self) -> None:
+        self._event.set()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._event.is_set()
+
+    def wait(self, seconds: float | None) -> bool:
+        """Sleep; True as soon as the call is cancelled."""
+        return self._event.wait(seconds)
+
+
+_Work = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any], contextvars.Context]
+
+
+class Threads:
+    """A bounded number of threads for handlers that block.
+
+    Unlike the pool of the standard library its threads do not keep the process alive: one that ignores its
+    cancellation must not stop a server from ending.
+    """
+
+    def __init__(self, limit: int = MAX_THREADS) -> None:
+        self._limit = limit
+        self._work: queue.SimpleQueue[_Work] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._unfinished = 0
+
+    async def run(self, function: Callable[[], Any]) -> Any:
+        """The function's outcome. Whoever is cancelled does not wait for the thread, which winds up alone."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        with self._lock:
+            self._unfinished += 1
+            starts = self._threads < min(self._unfinished, self._limit)
+            self._threads += starts
+            # Inside the lock: a thread that is about to leave for want of work looks again, and finds it.
+            self._work.put((loop, future, function, contextvars.copy_context()))
+        if starts:
+            threading.Thread(target=self._serve, name="mooring-handler", daemon=True).start()
+        return await future
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                loop, future, function, context = self._work.get(timeout=IDLE_SECONDS)
+            except queue.Empty:
+                with self._lock:
+                    if self._work.empty():
+                        self._threads -= 1
+                        return
+                continue
+            try:
+                outcome, error = context.run(function), None
+            except BaseException as caught:  # noqa: BLE001 - it belongs to whoever waits for the outcome
+                outcome, error = None, caught
+            with self._lock:
+                self._unfinished -= 1
+            _hand_over(loop, future, outcome, error)
+            del loop, future, function, context, outcome, error
+
+
+def _hand_over(
+    loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], outcome: Any, error: BaseException | None
+) -> None:
+    def settle() -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(outcome)
+        elif isinstance(error, StopIteration):
+            future.set_exception(RuntimeError("the handler raised StopIteration"))
+        else:
+            future.set_exception(error)
+
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(settle)
