@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mooring.transports.compression import (
@@ -118,6 +118,7 @@ def test_packed_bytes_that_end_early_are_damaged(coding: bytes) -> None:
 
 @pytest.mark.parametrize("coding", PACKERS)
 @given(data=st.binary(min_size=1, max_size=200))
+@example(data=b"\x03\x00\x00")
 def test_random_bytes_are_refused_or_decoded_but_never_crash(coding: bytes, data: bytes) -> None:
     try:
         decoded = decode(coding, data)
