@@ -213,6 +213,8 @@ class DeflateDecoder:
         if self._decompressor.eof:
             raise BadEncoding("bytes follow the deflate data")
         _inflate(self._decompressor, data, emit)
+        if self._decompressor.unused_data:
+            raise BadEncoding("bytes follow the deflate data")
 
     def finish(self) -> None:
         if self._start if self._decompressor is None else not self._decompressor.eof:
