@@ -192,17 +192,12 @@ def test_two_servers_cannot_have_one_id(tmp_path: Path) -> None:
     [
         "audit: {enabled: true}",
         "audit: {file: audit.log}",
-        "core: {allow_artifacts_download: true}",
         "core: {tool_definition_pinning: {mode: warn}}",
-        "uploads: {enabled: true}",
-        "uploads: {max_file_bytes: 50Mi}",
-        "artifacts: {ttl_seconds: 5}",
         "results: {max_inline_bytes: 0}",
         "storage: {url: 's3://bucket'}",
         "state: {url: 'redis://x'}",
         "virtual_servers: [{id: x}]",
         "limits: {rate: [{per: principal}]}",
-        "servers: [{id: a, upstream: {url: 'http://x'}, adapters: [{type: upload_consumer}]}]",
         "servers: [{id: a, workload: {run: x, permission_profile: none}}]",
     ],
 )

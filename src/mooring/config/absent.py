@@ -14,16 +14,12 @@ from mooring.config.source import Document
 
 # key path (a `*` stands for every item of a list) -> what is missing, as a sentence's subject
 ABSENT: dict[KeyPath, str] = {
-    ("audit",): "auditing is",
-    ("core",): "`core` (artifact downloads, tool pinning) is",
-    ("uploads",): "uploads are",
-    ("artifacts",): "artifacts are",
+    ("core", "tool_definition_pinning"): "tool pinning is",
     ("results",): "result handles are",
     ("state",): "external state is",
     ("virtual_servers",): "virtual servers are",
     ("limits", "rate"): "rate limits are",
     ("storage", "url"): "object storage is",
-    ("servers", "*", "adapters"): "file adapters are",
     ("servers", "*", "workload", "permission_profile"): "sandboxing is",
 }
 

@@ -9,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from msgspec import Struct
 
+from mooring.config import files_rules
 from mooring.config.policy_rules import POLICY_RULES, is_guarded
 from mooring.config.problems import KeyPath
 from mooring.config.reading import Rule
@@ -92,6 +93,7 @@ def _server(server: Server) -> Findings:
         yield (), "needs `upstream` (a server that already runs) or `workload` (one to start)"
     elif server.upstream is not None and server.workload is not None:
         yield (), "has both `upstream` and `workload`: keep one of them"
+    yield from files_rules.server(server)
 
 
 def _upstream(upstream: Upstream) -> Findings:
@@ -147,4 +149,5 @@ RULES: Mapping[type[Struct], Rule] = {
     Workload: _workload,
     Timeouts: _timeouts,
     **POLICY_RULES,
+    **files_rules.FILE_RULES,
 }

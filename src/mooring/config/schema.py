@@ -11,16 +11,13 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from mooring.policy.settings import Auth, Authorization, Tools
+from mooring.config.files import Adapter, Artifacts, Core, ServerFiles, Uploads
+from mooring.config.units import BYTES, COMMAND
+from mooring.policy.settings import Audit, Auth, Authorization, Tools
 
 Era = Literal["auto", "legacy", "modern"]
 UpstreamTransport = Literal["auto", "streamable_http", "sse"]
 Share = Literal["global", "principal", "client", "call"]
-
-# A number of bytes, also written as "8Mi" or "10MB".
-BYTES = {"unit": "bytes"}
-# A command: a list of words, or one string that is split into words.
-COMMAND = {"unit": "command"}
 
 
 class Tls(Struct, frozen=True):
@@ -78,6 +75,14 @@ class Sessions(Struct, frozen=True):
             "is given up.",
         ),
     ] = 600
+    max_total_session_size: Annotated[
+        Annotated[int, Meta(ge=1, extra=BYTES)] | None,
+        Meta(description="Most bytes of files that one session may keep. `null`: any."),
+    ] = None
+    tombstone_ttl_seconds: Annotated[
+        float,
+        Meta(gt=0, description="How long a late request for a file that is gone is told what became of it."),
+    ] = 86_400
 
 
 class Storage(Struct, frozen=True):
@@ -86,6 +91,14 @@ class Storage(Struct, frozen=True):
     root: Annotated[
         Path, Meta(description="The data directory. The control socket `mooring.sock` is created in it.")
     ] = Path("data")
+    max_size: Annotated[
+        Annotated[int, Meta(ge=1, extra=BYTES)] | None,
+        Meta(description="Most bytes of files in all. `null`: as many as the disk holds."),
+    ] = None
+    max_server_size: Annotated[
+        Annotated[int, Meta(ge=1, extra=BYTES)] | None,
+        Meta(description="Most bytes of files of one server. `null`: any."),
+    ] = None
 
 
 class Trace(Struct, frozen=True):
@@ -197,6 +210,10 @@ class Server(Struct, frozen=True):
     tools: Annotated[Tools, Meta(description="Which tools clients see, and how.")] = Tools()
     timeouts: Annotated[Timeouts, Meta(description="How long the server may take.")] = Timeouts()
     breaker: Annotated[Breaker, Meta(description="When a failing server is left alone.")] = Breaker()
+    adapters: Annotated[list[Adapter], Meta(description="Tools of this server that take or make files.")] = (
+        field(default_factory=list[Adapter])
+    )
+    files: Annotated[ServerFiles, Meta(description="How the server sees our files.")] = ServerFiles()
 
 
 class Config(Struct, frozen=True):
@@ -224,10 +241,14 @@ class Config(Struct, frozen=True):
     cors: Annotated[Cors, Meta(description="Calls from web pages.")] = Cors()
     auth: Annotated[Auth, Meta(description="Who may call.")] = Auth()
     authorization: Annotated[Authorization, Meta(description="What callers may do.")] = Authorization()
+    audit: Annotated[Audit, Meta(description="What is written down.")] = Audit()
     limits: Annotated[Limits, Meta(description="What one peer may cost.")] = Limits()
     sessions: Annotated[Sessions, Meta(description="How long sessions and waiting calls are kept.")] = (
         Sessions()
     )
+    uploads: Annotated[Uploads, Meta(description="Files that clients send.")] = Uploads()
+    artifacts: Annotated[Artifacts, Meta(description="Files that tools make.")] = Artifacts()
+    core: Annotated[Core, Meta(description="What concerns all servers.")] = Core()
     storage: Annotated[Storage, Meta(description="Where files are kept.")] = Storage()
     trace: Annotated[Trace, Meta(description="Write the conversation to a file.")] = Trace()
     servers: Annotated[list[Server], Meta(description="The servers behind `/mcp/<id>`.")] = field(

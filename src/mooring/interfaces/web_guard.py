@@ -12,8 +12,11 @@ from mooring.transports.http_request import Request
 
 Headers = tuple[tuple[bytes, bytes], ...]
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
-_METHODS: Final = b"GET, POST, DELETE, OPTIONS"
-_EXPOSED: Final = b"Mcp-Session-Id, WWW-Authenticate"
+_METHODS: Final = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
+_EXPOSED: Final = (
+    b"Mcp-Session-Id, WWW-Authenticate, Location, Tus-Resumable, Upload-Offset, Upload-Length, "
+    b"Upload-Expires, Upload-Handle"
+)
 _PREFLIGHT_SECONDS: Final = b"600"
 _NAME_LIST_BYTES: Final = (string.ascii_letters + string.digits + "-_, ").encode()
 

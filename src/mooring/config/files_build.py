@@ -1,0 +1,143 @@
+"""From the sections about files to what runs: the store, the links, and the adapters of each server."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import urlsplit
+
+from mooring.config import files as settings
+from mooring.config.rules import is_loopback
+from mooring.config.schema import Config, Server
+from mooring.files import adapters, argument_paths
+from mooring.files.database import Database
+from mooring.files.handles import Kind
+from mooring.files.links import Links
+from mooring.files.local_storage import LocalStorage
+from mooring.files.middleware import FileAdapters, ServerFiles
+from mooring.files.producing import ProducerRules
+from mooring.files.quotas import Quotas
+from mooring.files.scopes import Scopes
+from mooring.files.service import FileService
+from mooring.files.storage import Storage
+from mooring.files.store import FileStore, KeepingRule, StoreRules
+from mooring.files.upload_tool import UploadRules
+from mooring.gateway.sealing import Seal
+
+
+def service_for(config: Config, seal: Seal, key: bytes) -> FileService:
+    """Everything about files of one gateway."""
+    folder = config.storage.root / "files"
+    store = FileStore(Database(folder / "state.sqlite3"), _storage(config), _quotas(config), _rules(config))
+    return FileService(store, Links(seal, key), Scopes(key), folder / "views")
+
+
+def wants_files(server: Server) -> bool:
+    return bool(server.adapters)
+
+
+def adapters_for(service: FileService, config: Config, server: Server) -> FileAdapters:
+    """The middleware of a server that has something to do with files."""
+    return service.adapters_for(
+        ServerFiles(
+            id=server.id,
+            tools=adapters.by_tool(_adapter(server, entry) for entry in server.adapters),
+            uploads=UploadRules(
+                enabled=config.uploads.enabled,
+                max_file_bytes=config.uploads.max_file_bytes,
+                max_files=config.uploads.max_files,
+                link_ttl_seconds=config.uploads.link_ttl_seconds,
+                require_sha256=config.uploads.require_sha256,
+                import_hosts=tuple(config.uploads.import_hosts),
+            ),
+            artifacts=ProducerRules(
+                expose_as_resources=config.artifacts.expose_as_resources,
+                downloads=config.core.allow_artifacts_download,
+            ),
+            artifacts_enabled=config.artifacts.enabled,
+            one_child_per_scope=has_own_children(server),
+        ),
+        server.files.shared_directory,
+        server.files.mounted_at,
+    )
+
+
+def has_own_children(server: Server) -> bool:
+    """Whether each scope has a process of its own, which then sees the files of that scope only."""
+    return server.workload is not None and server.files.shared_directory is None
+
+
+def can_see_files(server: Server) -> bool:
+    """Whether paths on this machine mean something to the server."""
+    if server.files.reachable is not None:
+        return server.files.reachable
+    if server.workload is not None or server.files.shared_directory is not None:
+        return True
+    assert server.upstream is not None
+    return is_loopback(urlsplit(server.upstream.url).hostname or "")
+
+
+def _adapter(server: Server, entry: settings.Adapter) -> adapters.Adapter:
+    tools = tuple(entry.tools)
+    if entry.type == "upload_consumer":
+        paths = tuple(argument_paths.parse(text) for text in entry.file_path_argument)
+        return adapters.Adapter(
+            tools, adapters.Consumer(paths, _delivery(server, entry), entry.accept_other_values)
+        )
+    output = entry.output_path_argument
+    return adapters.Adapter(
+        tools,
+        adapters.Producer(
+            output_argument=None if output is None else argument_paths.parse(output),
+            locator=_locator(entry.output_locator),
+            persist=entry.persist,
+            expose=entry.expose_as_resource,
+            raw_output=entry.allow_raw_output,
+        ),
+    )
+
+
+def _delivery(server: Server, entry: settings.Adapter) -> adapters.Delivery:
+    if entry.delivery != "auto":
+        return adapters.Delivery(entry.delivery)
+    if entry.uri_prefix:
+        return adapters.Delivery.FILE_URI
+    return adapters.Delivery.PATH if can_see_files(server) else adapters.Delivery.URL
+
+
+def _locator(entry: settings.Locator) -> adapters.Locator:
+    return adapters.Locator(
+        adapters.LocatorMode(entry.mode),
+        None if entry.output_path_key is None else argument_paths.parse(entry.output_path_key),
+        tuple(re.compile(text) for text in entry.output_path_regexes) or adapters.DEFAULT_REGEXES,
+    )
+
+
+def _storage(config: Config) -> Storage:
+    return LocalStorage(config.storage.root / "files")
+
+
+def _quotas(config: Config) -> Quotas:
+    return Quotas(
+        total_bytes=config.storage.max_size,
+        server_bytes=config.storage.max_server_size,
+        scope_bytes=config.sessions.max_total_session_size,
+        artifacts_per_scope=config.artifacts.max_per_session,
+    )
+
+
+def _rules(config: Config) -> StoreRules:
+    def rule(kind: Kind) -> KeepingRule:
+        match kind:
+            case "upload":
+                return KeepingRule(config.uploads.max_file_bytes, config.uploads.ttl_seconds)
+            case "artifact":
+                return KeepingRule(config.artifacts.max_file_bytes, config.artifacts.ttl_seconds)
+            case "result":
+                return KeepingRule(config.limits.max_message_bytes, config.artifacts.ttl_seconds)
+
+    return StoreRules(
+        rule("upload"),
+        rule("artifact"),
+        rule("result"),
+        tombstone_seconds=config.sessions.tombstone_ttl_seconds,
+    )

@@ -1,0 +1,78 @@
+"""Rules about the sections for files that their types cannot say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from mooring.config.files import Adapter, Locator
+from mooring.config.problems import KeyPath
+from mooring.files import argument_paths
+
+Findings = Iterator[tuple[KeyPath, str]]
+
+
+def adapter(entry: Adapter) -> Findings:
+    consumes = entry.type == "upload_consumer"
+    if consumes and not entry.file_path_argument:
+        yield (), "needs the key `file_path_argument`: the argument that takes the file"
+    for name, given in (
+        ("output_path_argument", entry.output_path_argument is not None),
+        ("output_locator", entry.output_locator != Locator()),
+        ("allow_raw_output", entry.allow_raw_output),
+    ):
+        if consumes and given:
+            yield (name,), "belongs to an `artifact_producer`: a tool that does both has two entries"
+    if not consumes and entry.file_path_argument:
+        yield (
+            ("file_path_argument",),
+            "belongs to an `upload_consumer`: a tool that does both has two entries",
+        )
+    if consumes and entry.uri_prefix and entry.delivery not in ("auto", "file_uri"):
+        yield ("uri_prefix",), f"and `delivery: {entry.delivery}` exclude each other: keep one"
+    for index, text in enumerate(entry.file_path_argument):
+        if wrong := _wrong_path(text):
+            yield ("file_path_argument", index), wrong
+    output = entry.output_path_argument
+    if output is not None and (wrong := _wrong_path(output)):
+        yield ("output_path_argument",), wrong
+    if output is not None and "[" in output:
+        yield ("output_path_argument",), "cannot have `[...]` in it: one call writes to one place"
+
+
+def locator(entry: Locator) -> Findings:
+    if entry.mode == "structured" and entry.output_path_key is None:
+        yield (), "needs the key `output_path_key` in the mode `structured`"
+    if entry.output_path_key is not None and (wrong := _wrong_path(entry.output_path_key)):
+        yield ("output_path_key",), wrong
+    for index, text in enumerate(entry.output_path_regexes):
+        try:
+            re.compile(text)
+        except re.error as error:
+            yield ("output_path_regexes", index), f"is not a regular expression: {error}"
+
+
+def _wrong_path(text: str) -> str | None:
+    try:
+        argument_paths.parse(text)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def server(entry: Any) -> Findings:
+    """What adapters mean for the rest of a server's entry."""
+    if not entry.adapters or entry.workload is None or entry.files.shared_directory is not None:
+        return
+    if entry.share in ("global", "principal"):
+        yield (
+            ("share",),
+            (
+                f"cannot be `{entry.share}` for a process with adapters: a process sees one set of files, so "
+                "each session needs its own; use `client`, or give `files.shared_directory`"
+            ),
+        )
+
+
+FILE_RULES: dict[type[Any], Any] = {Adapter: adapter, Locator: locator}

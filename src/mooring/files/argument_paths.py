@@ -1,0 +1,90 @@
+"""Where in a tool's arguments or result something stands: `path`, `options.source`, `items[*].path`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+_STEP: Final = re.compile(r"([^.\[\]]+)((?:\[(?:\*|\d+)\])*)")
+_INDEX: Final = re.compile(r"\[(\*|\d+)\]")
+ALL: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One value, with the container it stands in, so that it can be replaced."""
+
+    container: Any
+    key: Any
+    shown: str
+
+    @property
+    def value(self) -> Any:
+        return self.container[self.key]
+
+    def put(self, value: Any) -> None:
+        self.container[self.key] = value
+
+
+@dataclass(frozen=True, slots=True)
+class ArgumentPath:
+    """A dotted path; `[*]` is every item of a list, `[2]` the third one."""
+
+    text: str
+    steps: tuple[str | int, ...]
+
+    @property
+    def top(self) -> str:
+        """The member that everything else is below."""
+        return str(self.steps[0])
+
+    def places(self, root: dict[str, Any]) -> Iterator[Place]:
+        """Every value at this path. A list at its end counts as its items, so that one path serves both."""
+        yield from _walk(root, self.steps, "")
+
+    def put(self, root: dict[str, Any], value: Any) -> None:
+        """Set the value, making the objects on the way; for paths without indexes."""
+        for step in self.steps[:-1]:
+            inner = root.get(str(step))
+            if not isinstance(inner, dict):
+                inner = root[str(step)] = dict[str, Any]()
+            root = cast("dict[str, Any]", inner)
+        root[str(self.steps[-1])] = value
+
+
+def parse(text: str) -> ArgumentPath:
+    """Read a path; ValueError says what is wrong with it."""
+    steps: list[str | int] = []
+    for part in text.split("."):
+        match = _STEP.fullmatch(part)
+        if match is None:
+            raise ValueError(f"`{text}` is not a path: write names with dots between, `[*]` for lists")
+        steps.append(match[1])
+        steps.extend(ALL if index == ALL else int(index) for index in _INDEX.findall(match[2]))
+    return ArgumentPath(text, tuple(steps))
+
+
+def _walk(value: Any, steps: tuple[str | int, ...], shown: str) -> Iterator[Place]:
+    step, *rest = steps
+    if isinstance(value, dict) and isinstance(step, str) and step in value:
+        yield from _below(value, step, tuple(rest), f"{shown}.{step}".lstrip("."))
+    elif isinstance(value, list):
+        items = cast("list[Any]", value)
+        if step == ALL:
+            for index in range(len(items)):
+                yield from _below(items, index, tuple(rest), f"{shown}[{index}]")
+        elif isinstance(step, int) and step < len(items):
+            yield from _below(items, step, tuple(rest), f"{shown}[{step}]")
+
+
+def _below(container: Any, key: Any, rest: tuple[str | int, ...], shown: str) -> Iterator[Place]:
+    found = container[key]
+    if rest:
+        yield from _walk(found, rest, shown)
+    elif isinstance(found, list):
+        for index in range(len(cast("list[Any]", found))):
+            yield Place(found, index, f"{shown}[{index}]")
+    else:
+        yield Place(container, key, shown)

@@ -1,0 +1,50 @@
+"""Blocking work on files, done in a few threads so that the loop never waits for a disk."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+from mooring.files.faults import NoRoom
+
+T = TypeVar("T")
+THREADS: Final = 4
+_FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+_threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mooring-files")
+
+
+async def in_thread(work: Callable[..., T], *arguments: object) -> T:
+    """Run blocking work; a full disk is said as what it means for the caller."""
+    with translated():
+        return await asyncio.get_running_loop().run_in_executor(_threads, work, *arguments)
+
+
+def submit(work: Callable[..., T], *arguments: object) -> asyncio.Future[T]:
+    """Begin blocking work; whoever awaits it does so under `translated`."""
+    return asyncio.get_running_loop().run_in_executor(_threads, work, *arguments)
+
+
+@contextmanager
+def translated() -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise NoRoom("the gateway's disk is full: try again later, or with less") from error
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename in this folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

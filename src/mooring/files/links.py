@@ -1,0 +1,85 @@
+"""Signed addresses: where to upload, where to download, and where a server fetches a file once."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from mooring.files.faults import Gone, NotFound, Refused
+from mooring.files.records import FileRecord
+from mooring.gateway.sealing import Seal, SealBroken
+
+UPLOAD: Final = "mooring:upload"
+ONCE: Final = "mooring:once"
+ONCE_SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """What an upload URL allows: to put files into one scope of one server."""
+
+    server: str
+    scope: str
+
+
+class Links:
+    """Makes links and checks them. `base` is the address clients use; it never comes from a request."""
+
+    def __init__(self, seal: Seal, key: bytes, upload_path: str = "/upload") -> None:
+        self.base = ""
+        self.upload_path = upload_path
+        self._seal = seal
+        self._key = hmac.new(key, b"mooring:download", hashlib.sha256).digest()
+
+    def upload_url(self, ticket: Ticket, ttl_seconds: float) -> str:
+        values = {"server": ticket.server, "scope": ticket.scope}
+        sealed = self._seal.wrap(UPLOAD, values, ttl_seconds=ttl_seconds)
+        return f"{self.base}{self.upload_path}/{quote(ticket.server)}?ticket={sealed}"
+
+    def read_ticket(self, text: str, server: str) -> Ticket:
+        values = self._unsealed(UPLOAD, text, "get a new one with the `get_upload_url` tool")
+        if values.get("server") != server:
+            raise NotFound("this upload link is for another server")
+        return Ticket(server, str(values["scope"]))
+
+    def once_url(self, record: FileRecord) -> str:
+        """An address that one request can fetch the file from."""
+        values = {"id": record.id, "scope": record.scope, "server": record.server, "n": secrets.token_hex(16)}
+        sealed = self._seal.wrap(ONCE, values, ttl_seconds=ONCE_SECONDS)
+        return f"{self.base}/files/once/{sealed}/{quote(record.name, safe='')}"
+
+    def read_once(self, text: str) -> dict[str, Any]:
+        return self._unsealed(ONCE, text, "call the tool again for a new one")
+
+    def _unsealed(self, purpose: str, text: str, advice: str) -> dict[str, Any]:
+        try:
+            return self._seal.unwrap(purpose, text)
+        except SealBroken as error:
+            if str(error) == "expired":
+                raise Gone(f"this link has expired: {advice}") from error
+            raise Refused(f"this link is not one of ours: {advice}") from error
+
+    def download_path(self, record: FileRecord) -> str:
+        name = quote(record.name, safe="")
+        return f"/artifacts/{quote(record.server)}/{record.scope}/{record.id}/{name}"
+
+    def download_url(self, record: FileRecord, expires: float) -> str:
+        path = self.download_path(record)
+        moment = int(expires)
+        return f"{self.base}{path}?expires={moment}&signature={self._signature(path, moment)}"
+
+    def check_download(self, path: str, expires: str, signature: str) -> None:
+        if not expires.isdigit() or len(expires) > 12:
+            raise Refused("this link is not one of ours: ask for the artifact again")
+        if not hmac.compare_digest(self._signature(path, int(expires)).encode(), signature.encode()):
+            raise Refused("this link is not one of ours: ask for the artifact again")
+        if int(expires) < time.time():
+            raise Gone("this link has expired: ask for the artifact again")
+
+    def _signature(self, path: str, expires: int) -> str:
+        return hmac.new(self._key, f"{path}\n{expires}".encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,184 @@
+"""Blobs in a directory: written under `incoming`, synced, renamed into `blobs`."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from mooring.files.disk import in_thread, submit, sync_folder, translated
+from mooring.files.names import SNIFF_BYTES
+
+BLOCK_BYTES: Final = 1024 * 1024
+"""How much is gathered before a thread writes it: small enough to be fair, large enough to be fast."""
+SWEEP_BATCH: Final = 500
+
+
+class LocalStorage:
+    """A directory that is ours alone."""
+
+    def __init__(self, folder: Path) -> None:
+        self._blobs = folder / "blobs"
+        self._incoming = folder / "incoming"
+
+    async def open(self) -> None:
+        await in_thread(self._prepare)
+
+    def _prepare(self) -> None:
+        for folder in (self._blobs, self._incoming):
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for number in range(256):
+            (self._blobs / f"{number:02x}").mkdir(exist_ok=True, mode=0o700)
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+    async def create(self, blob: str) -> LocalWriter:
+        temporary = self._incoming / blob
+        descriptor = await in_thread(
+            os.open, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+        )
+        return LocalWriter(descriptor, temporary, self._path(blob))
+
+    async def adopt(self, path: Path, blob: str) -> None:
+        await in_thread(self._adopt, path, blob)
+
+    def _adopt(self, path: Path, blob: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        target = self._path(blob)
+        try:
+            path.replace(target)
+        except OSError:  # another file system
+            shutil.copyfile(path, self._incoming / blob)
+            self._adopt(self._incoming / blob, blob)
+            path.unlink()
+        sync_folder(target.parent)
+
+    def _path(self, blob: str) -> Path:
+        return self._blobs / blob[:2] / blob
+
+    def path(self, blob: str) -> Path | None:
+        return self._path(blob)
+
+    async def read(self, blob: str, start: int, stop: int) -> AsyncIterator[bytes]:
+        descriptor = await in_thread(os.open, self._path(blob), os.O_RDONLY | os.O_CLOEXEC)
+        ahead = submit(os.pread, descriptor, min(BLOCK_BYTES, stop - start), start)
+        try:
+            while start < stop:
+                data = await asyncio.shield(ahead)
+                if not data:
+                    raise FileNotFoundError(f"blob {blob} is shorter than its record says")
+                start += len(data)
+                ahead = submit(os.pread, descriptor, min(BLOCK_BYTES, stop - start), start)
+                yield data
+        finally:
+            # A thread may still be reading: the number must not belong to another file by then.
+            ahead.add_done_callback(lambda _: os.close(descriptor))
+
+    async def delete(self, blobs: Iterable[str]) -> None:
+        await in_thread(self._delete, list(blobs))
+
+    def _delete(self, blobs: list[str]) -> None:
+        for blob in blobs:
+            self._path(blob).unlink(missing_ok=True)
+
+    async def sweep(self, is_known: Callable[[list[str]], set[str]], older_than: float) -> int:
+        return await in_thread(self._sweep, is_known, older_than)
+
+    def _sweep(self, is_known: Callable[[list[str]], set[str]], older_than: float) -> int:
+        swept = 0
+        for folder in (self._incoming, *sorted(self._blobs.iterdir())):
+            old = [entry.name for entry in os.scandir(folder) if _is_old(entry, older_than)]
+            for begin in range(0, len(old), SWEEP_BATCH):
+                batch = old[begin : begin + SWEEP_BATCH]
+                for name in set(batch) - is_known(batch):
+                    (folder / name).unlink(missing_ok=True)
+                    swept += 1
+        return swept
+
+
+def _is_old(entry: os.DirEntry[str], older_than: float) -> bool:
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_mtime < older_than
+
+
+class LocalWriter:
+    """While a thread writes and hashes one block, the next one gathers here; never more than that."""
+
+    def __init__(self, descriptor: int, temporary: Path, target: Path) -> None:
+        self.head = b""
+        self.size = 0
+        self._descriptor = descriptor
+        self._temporary = temporary
+        self._target = target
+        self._hash = hashlib.sha256()
+        self._gathered: list[bytes] = []
+        self._gathered_bytes = 0
+        self._writing: asyncio.Future[None] | None = None
+        self._open = True
+
+    async def write(self, data: bytes) -> None:
+        if len(self.head) < SNIFF_BYTES:
+            self.head += bytes(data[: SNIFF_BYTES - len(self.head)])
+        self.size += len(data)
+        self._gathered.append(data)
+        self._gathered_bytes += len(data)
+        if self._gathered_bytes >= BLOCK_BYTES:
+            await self._pass_on()
+
+    async def _pass_on(self) -> None:
+        await self._settle()
+        blocks, self._gathered, self._gathered_bytes = self._gathered, [], 0
+        self._writing = submit(self._write, blocks)
+
+    async def _settle(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            with translated():
+                await asyncio.shield(writing)
+
+    def _write(self, blocks: list[bytes]) -> None:
+        for block in blocks:
+            left = memoryview(block)
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+            self._hash.update(block)
+
+    async def finish(self) -> str:
+        await self._pass_on()
+        await self._settle()
+        await in_thread(self._finish)
+        return self._hash.hexdigest()
+
+    def _finish(self) -> None:
+        os.fsync(self._descriptor)
+        os.close(self._descriptor)
+        self._open = False
+        self._temporary.replace(self._target)
+        sync_folder(self._target.parent)
+
+    async def abandon(self) -> None:
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            await asyncio.wait([writing])
+            writing.exception()
+        await in_thread(self._abandon)
+
+    def _abandon(self) -> None:
+        if self._open:
+            os.close(self._descriptor)
+            self._open = False
+        self._temporary.unlink(missing_ok=True)
+        self._target.unlink(missing_ok=True)

@@ -1,0 +1,89 @@
+"""Finding in a result what a tool made: paths in text, a structured key, bytes in the result itself."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+from collections.abc import Iterator
+from typing import Any, Final, cast
+from urllib.parse import unquote, urlsplit
+
+from mooring.files.adapters import Locator, LocatorMode
+from mooring.files.captured import Embedded, decoded
+
+Json = dict[str, Any]
+MAX_TEXT: Final = 256 * 1024
+"""How much of a text is searched for paths; a tool names its files near the beginning."""
+MAX_PATHS: Final = 50
+_DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,([A-Za-z0-9+/=\s]+)")
+
+
+def named_paths(result: Json, locator: Locator) -> list[str]:
+    """Every path that the result names, in order, without `file://`."""
+    if locator.mode is LocatorMode.STRUCTURED and locator.key is not None:
+        found = [place.value for place in locator.key.places(_object(result.get("structuredContent")))]
+        return [_path(value) for value in found if isinstance(value, str)][:MAX_PATHS]
+    if locator.mode is LocatorMode.REGEX:
+        return list(dict.fromkeys(_matches(result, locator)))[:MAX_PATHS]
+    return []
+
+
+def _matches(result: Json, locator: Locator) -> Iterator[str]:
+    for block in blocks(result):
+        if block.get("type") == "text":
+            text = str(block.get("text", ""))[:MAX_TEXT]
+            for pattern in locator.regexes:
+                for match in pattern.finditer(text):
+                    yield _path(match.group(1) if pattern.groups and match.group(1) else match.group(0))
+
+
+def _path(text: str) -> str:
+    if text.startswith("file://"):
+        return unquote(urlsplit(text).path)
+    return text
+
+
+def embedded(result: Json) -> list[Embedded]:
+    """Images, audio, resource blobs and texts, and data URIs, as files."""
+    found: list[Embedded] = []
+    for block in blocks(result):
+        kind = block.get("type")
+        if kind in ("image", "audio"):
+            _add(found, block.get("data"), str(block.get("mimeType") or ""), str(kind))
+        elif kind == "resource":
+            _add_resource(found, _object(block.get("resource")))
+        elif kind == "text":
+            for match in _DATA_URI.finditer(str(block.get("text", ""))):
+                _add(found, re.sub(r"\s", "", match[2]), match[1] or "", "data")
+    return found
+
+
+def _add_resource(found: list[Embedded], resource: Json) -> None:
+    name = unquote(urlsplit(str(resource.get("uri") or "")).path.rsplit("/", 1)[-1]) or "resource"
+    mime_type = str(resource.get("mimeType") or "")
+    if isinstance(resource.get("blob"), str):
+        _add(found, resource["blob"], mime_type, name)
+    elif isinstance(resource.get("text"), str):
+        found.append(Embedded(_named(name, mime_type), resource["text"].encode(), mime_type))
+
+
+def _add(found: list[Embedded], data: Any, mime_type: str, name: str) -> None:
+    raw = decoded(data) if isinstance(data, str) else None
+    if raw is not None:
+        found.append(Embedded(_named(name, mime_type), raw, mime_type))
+
+
+def _named(name: str, mime_type: str) -> str:
+    if "." in name:
+        return name
+    return name + (mimetypes.guess_extension(mime_type) or "" if mime_type else "")
+
+
+def blocks(result: Json) -> list[Json]:
+    content = result.get("content")
+    items = cast("list[Any]", content) if isinstance(content, list) else []
+    return [cast("Json", block) for block in items if isinstance(block, dict)]
+
+
+def _object(value: Any) -> Json:
+    return cast("Json", value) if isinstance(value, dict) else {}

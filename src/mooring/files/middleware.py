@@ -1,0 +1,322 @@
+"""The file adapters of one server, as a link of the chain: lists get our items, calls get their files."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from mooring.errors import InvalidParams, MethodNotFound
+from mooring.files import answers, upload_tool
+from mooring.files.adapters import ToolFiles
+from mooring.files.consuming import Arguments, Resolver, handles_in, places
+from mooring.files.deliveries import Deliverer
+from mooring.files.descriptions import adapted, forbids_tasks
+from mooring.files.faults import FileFault, NotFound
+from mooring.files.handles import Kind, new_id
+from mooring.files.links import Links
+from mooring.files.producing import ArtifactMaker, Output, ProducerRules
+from mooring.files.records import FileRecord
+from mooring.files.resources import CURSOR, OwnResources, appended
+from mooring.files.scopes import SHARED_VIEW, Scopes
+from mooring.files.store import FileStore
+from mooring.files.upload_tool import UploadRules
+from mooring.files.views import Views
+from mooring.files.wiring import Listed, Wiring, own_exchange
+from mooring.gateway import subscriptions
+from mooring.gateway.clients import LegacyClient, ModernClient
+from mooring.gateway.exchange import ANONYMOUS, Client, Exchange, Handler
+from mooring.gateway.server import Server
+from mooring.gateway.subscriptions import RESOURCES_CHANGED, TOOLS_CHANGED
+from mooring.protocol import jsonrpc, meta
+from mooring.protocol.versions import LATEST_MODERN, Era
+from mooring.transports.wire import Answer
+
+log = logging.getLogger(__name__)
+Json = dict[str, Any]
+Method = Callable[[Exchange, Handler], Awaitable[Answer | None]]
+COMPLETE: Final = ("complete", None)
+OWN_INFO: Final = b'{"name":"mooring","version":"0.1.0"}'
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFiles:
+    """Everything that the configuration says about the files of one server."""
+
+    id: str
+    tools: Mapping[str, ToolFiles]
+    uploads: UploadRules
+    artifacts: ProducerRules
+    artifacts_enabled: bool = True
+    one_child_per_scope: bool = False
+    """The server is a process of ours that sees the view of its scope only."""
+
+
+class FileAdapters:
+    """The middleware."""
+
+    def __init__(
+        self, files: ServerFiles, store: FileStore, views: Views, links: Links, scopes: Scopes
+    ) -> None:
+        self._files = files
+        self._store = store
+        self.views = views
+        self._links = links
+        self._scopes = scopes
+        self.wiring = Wiring(files.tools, files.id)
+        self._server: Server
+        self._consumers = [name for name, tool in files.tools.items() if tool.consumers]
+        self._upload_tool = (
+            upload_tool.tool_name(files.id) if self._consumers and files.uploads.enabled else None
+        )
+        deliverer = Deliverer(store, views, links)
+        shown_tool = self._upload_tool or "uploads are switched off here; `get_upload_url`"
+        self._resolver = Resolver(store, deliverer, files.id, shown_tool)
+        self._maker = ArtifactMaker(store, views, links, files.id, files.artifacts)
+        kinds: list[Kind] = ["artifact"] if files.artifacts.expose_as_resources else []
+        self._resources = OwnResources(store, files.id, kinds)
+        self._has_resources = bool(kinds) and self._captures
+        self._used: set[str] = set()
+        self._methods: dict[str, Method] = {"tools/list": self._list_tools, "tools/call": self._call_tool}
+        if self._has_resources:
+            self._methods |= {
+                "resources/list": self._list_resources,
+                "resources/templates/list": self._list_templates,
+                "resources/read": self._read_resource,
+            }
+
+    def attach(self, server: Server) -> None:
+        """From now on this server offers what we add to it."""
+        self._server = server
+        server.additions = self
+        server.upstream.on_change = self.server_changed
+
+    @property
+    def uploads(self) -> UploadRules:
+        return self._files.uploads
+
+    @property
+    def takes_uploads(self) -> bool:
+        return self._upload_tool is not None
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """The only methods that this is about."""
+        return frozenset(self._methods)
+
+    @property
+    def _captures(self) -> bool:
+        return self._files.artifacts_enabled and any(tool.producers for tool in self._files.tools.values())
+
+    @property
+    def capabilities(self) -> dict[str, dict[str, bool]]:
+        """What we add to the server's own capabilities."""
+        added: dict[str, dict[str, bool]] = {"tools": {}} if self._upload_tool else {}
+        if self._has_resources:
+            added["resources"] = {"listChanged": True}
+        return added
+
+    def __call__(self, exchange: Exchange, handler: Handler) -> Awaitable[Answer | None]:
+        method = self._methods.get(exchange.method)
+        return handler(exchange) if method is None else method(exchange, handler)
+
+    # Tools
+
+    async def _list_tools(self, exchange: Exchange, handler: Handler) -> Answer | None:
+        exchange.relayable = False
+        answer = await handler(exchange)
+        if answer is None or answer.error or not answer.result:
+            return answer
+        page = msgspec.json.decode(answer.result, type=Listed)
+        is_whole = page.cursor is None and "cursor" not in jsonrpc.members(exchange.envelope.params)
+        if is_whole:
+            self.wiring.learned({str(tool.get("name")) for tool in page.tools})
+        tools = [await self._shown(exchange, tool) for tool in page.tools]
+        if page.cursor is None and self._upload_tool is not None:
+            tools = [tool for tool in tools if tool.get("name") != self._upload_tool]
+            tools.append(upload_tool.definition(self._files.id, self._consumers))
+        members = jsonrpc.members(answer.result)
+        members["tools"] = msgspec.Raw(msgspec.json.encode(tools))
+        return Answer(version=answer.version, result=jsonrpc.assemble(members))
+
+    async def _shown(self, exchange: Exchange, tool: Json) -> Json:
+        files = self._files.tools.get(str(tool.get("name")))
+        if files is None:
+            return tool
+        tool = adapted(tool, files, self._upload_tool, captures=self._files.artifacts_enabled)
+        return forbids_tasks(tool) if await self._server_has_tasks(exchange.client) else tool
+
+    async def _server_has_tasks(self, client: Client) -> bool:
+        found = await self._server.upstream.learn(client)
+        return found.era is Era.LEGACY and found.capability("tasks") is not None
+
+    async def _call_tool(self, exchange: Exchange, handler: Handler) -> Answer | None:
+        name = meta.text(exchange.read_params().name)
+        if name == self._upload_tool and name is not None:
+            return await self._answer_upload_url(exchange)
+        files = self._files.tools.get(name or "")
+        if files is None:
+            return await handler(exchange)
+        if jsonrpc.may_contain(exchange.body, b'"task"') and "task" in jsonrpc.members(
+            exchange.envelope.params
+        ):
+            if await self._server_has_tasks(exchange.client):
+                raise MethodNotFound(f"`{name}` handles files and cannot run as a task: call it without one")
+            return await handler(exchange)  # the gateway keeps the task; its call comes back here without it
+        if not self.wiring.is_wired(name or ""):
+            self.wiring.changed()  # it may have come since we looked
+            await self.wiring.ensure(self._server.upstream.call, exchange)
+            if not self.wiring.is_wired(name or ""):
+                raise InvalidParams(f"`{self._files.id}` has no tool `{name}`: list its tools again")
+        try:
+            return await self._call_wired(exchange, handler, files)
+        except FileFault as error:
+            return answers.own_tool_error(str(error))
+
+    async def _call_wired(self, exchange: Exchange, handler: Handler, files: ToolFiles) -> Answer | None:
+        exchange.relayable = False
+        arguments = Arguments(exchange)
+        found = list(places(arguments, files))
+        scope, view = self._place_of(exchange, found)
+        if found:
+            await self._resolver.resolve(found, scope, view)
+        producers = files.producers if self._files.artifacts_enabled else ()
+        if not producers:
+            if found:
+                arguments.put_back()
+            return await handler(exchange)
+        scope = scope or new_id()
+        output = await self._maker.prepare(arguments, producers, view, alone=view != SHARED_VIEW)
+        try:
+            arguments.put_back()
+            answer = await handler(exchange)
+            if answer is None or answer.error or not answer.result:
+                return answer
+            return await self._with_artifacts(exchange, answer, files, output, scope)
+        finally:
+            await asyncio.shield(self._maker.discard(output))
+
+    def _place_of(self, exchange: Exchange, found: list[Any]) -> tuple[str | None, str]:
+        """Whose files this call works with, and what its workload sees of them."""
+        client = exchange.client
+        scope = self._scopes.of_client(client, self._files.id)
+        if scope is not None:
+            return scope, scope
+        scope = next((handle.scope for handle in handles_in(found)), None)
+        if not self._files.one_child_per_scope:
+            return scope, scope or new_id()
+        if scope is None:
+            return None, SHARED_VIEW
+        client.key = f"scope:{scope}"
+        return scope, scope
+
+    async def _with_artifacts(
+        self, exchange: Exchange, answer: Answer, files: ToolFiles, output: Output, scope: str
+    ) -> Answer:
+        result: Json = msgspec.json.decode(answer.result)
+        if result.get("resultType") not in COMPLETE or result.get("isError"):
+            return answer
+        made: list[FileRecord] = []
+        for producer in files.producers:
+            made = await self._maker.finish(result, producer, output, scope, exchange.client.version)
+            if made:
+                break
+        if made:
+            self._used.add(scope)
+            if self._has_resources:
+                self._tell(exchange.client)
+        return answers.changed(answer, result)
+
+    async def _answer_upload_url(self, exchange: Exchange) -> Answer:
+        given = msgspec.json.decode(
+            jsonrpc.members(exchange.envelope.params).get("arguments") or b"{}", type=dict[str, Any]
+        )
+        scope = self._scopes.of_client(exchange.client, self._files.id)
+        handle = upload_tool.beside(given)
+        if scope is None and handle is not None:
+            try:
+                scope = (await self._store.find(handle, self._files.id)).scope
+            except NotFound as error:
+                return answers.own_tool_error(f"`beside`: {error}")
+        about = upload_tool.answer(self._links, self._files.uploads, self._files.id, scope)
+        if scope is not None:
+            self._used.add(scope)
+        return answers.own_tool_result(about)
+
+    # Resources
+
+    async def _list_resources(self, exchange: Exchange, handler: Handler) -> Answer | None:
+        scope = self._scopes.of_client(exchange.client, self._files.id)
+        cursor = meta.text(jsonrpc.members(exchange.envelope.params).get("cursor", b""))
+        if cursor is not None and cursor.startswith(CURSOR):
+            return answers.own(await self._resources.page_at(scope, cursor))
+        if (await self._server.upstream.learn(exchange.client)).capability("resources") is None:
+            return answers.own(await self._resources.page(scope))
+        exchange.relayable = False
+        answer = await handler(exchange)
+        if answer is None or answer.error or "nextCursor" in jsonrpc.members(answer.result):
+            return answer
+        return appended(answer, await self._resources.page(scope))
+
+    async def _list_templates(self, exchange: Exchange, handler: Handler) -> Answer | None:
+        if (await self._server.upstream.learn(exchange.client)).capability("resources") is None:
+            return answers.own({"resourceTemplates": []})
+        return await handler(exchange)
+
+    async def _read_resource(self, exchange: Exchange, handler: Handler) -> Answer | None:
+        uri = meta.text(exchange.read_params().uri)
+        if uri is not None and self._resources.is_ours(uri):
+            scope = self._scopes.of_client(exchange.client, self._files.id)
+            return await self._resources.read(exchange, scope, uri)
+        if (await self._server.upstream.learn(exchange.client)).capability("resources") is None:
+            raise answers.resource_not_found(exchange, f"not found: `{uri}`")
+        return await handler(exchange)
+
+    # Life
+
+    async def client_gone(self, client: Client) -> None:
+        """A session has ended: its files go."""
+        if not isinstance(client, LegacyClient):
+            return
+        scope = self._scopes.of_session(client.alias)
+        if scope in self._used:
+            self._used.discard(scope)
+            await self._store.end_scope(scope, "its session ended")
+            await self.views.drop(scope)
+
+    def uploaded(self, scope: str) -> None:
+        """Files came into this scope over HTTP."""
+        self._used.add(scope)
+
+    def forget(self, record: FileRecord) -> None:
+        """A file is gone, and with it what the workload had of it."""
+        self.views.forget(record)
+
+    async def wire_now(self) -> None:
+        """At start-up, before anybody needs it."""
+        client = ModernClient(LATEST_MODERN, b"{}", OWN_INFO, b"", self._server.interactions, {})
+        params = meta.with_request_metadata(
+            b"", version=client.version, capabilities=b"{}", client_info=OWN_INFO, log_level=b""
+        )
+        like = own_exchange(self._server, client, "tools/list", params)
+        await self.wiring.try_now(self._server.upstream.call, like)
+
+    def server_changed(self, method: str) -> None:
+        if method == TOOLS_CHANGED:
+            self.wiring.changed()
+
+    def reasons(self) -> list[str]:
+        return self.wiring.reasons()
+
+    def _tell(self, client: Client) -> None:
+        """Whoever can see the new artifact hears that there is one."""
+        if isinstance(client, LegacyClient):
+            client.deliver(RESOURCES_CHANGED, b"")
+            return
+        for stream in list(self._server.listeners):
+            if client.principal not in (ANONYMOUS, "") and stream.principal == client.principal:
+                subscriptions.deliver((stream,), RESOURCES_CHANGED, b"")

@@ -1,0 +1,97 @@
+"""How much is kept, by whom: counted as bytes come and go, never by looking at the disk."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from mooring.files.faults import NoRoom, TooLarge, TooMany
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """Limits in bytes and numbers; None is no limit."""
+
+    total_bytes: int | None = None
+    server_bytes: int | None = None
+    scope_bytes: int | None = None
+    artifacts_per_scope: int | None = None
+    writes_per_scope: int = 8
+    """Files that one scope may be sending at the same time."""
+    writes: int = 256
+
+
+class Usage:
+    """The counters. What is being written counts from its first byte, so that many together cannot pass."""
+
+    def __init__(self, quotas: Quotas) -> None:
+        self.quotas = quotas
+        self.total = 0
+        self.by_server: defaultdict[str, int] = defaultdict(int)
+        self.by_scope: defaultdict[str, int] = defaultdict(int)
+        self.artifacts: defaultdict[str, int] = defaultdict(int)
+        self.writing: defaultdict[str, int] = defaultdict(int)
+        self.writing_in_all = 0
+
+    def add(self, scope: str, server: str, size: int) -> None:
+        """Count some bytes, or refuse them and count nothing."""
+        quotas = self.quotas
+        if quotas.scope_bytes is not None and self.by_scope[scope] + size > quotas.scope_bytes:
+            raise NoRoom(
+                f"this session may keep {quotas.scope_bytes} bytes in all: "
+                "wait until older files expire, or end the session"
+            )
+        if quotas.server_bytes is not None and self.by_server[server] + size > quotas.server_bytes:
+            raise NoRoom(f"`{server}` may keep {quotas.server_bytes} bytes in all: try again later")
+        if quotas.total_bytes is not None and self.total + size > quotas.total_bytes:
+            raise NoRoom(f"the gateway may keep {quotas.total_bytes} bytes in all: try again later")
+        self.total += size
+        self.by_server[server] += size
+        self.by_scope[scope] += size
+
+    def remove(self, scope: str, server: str, size: int) -> None:
+        self.total -= size
+        self.by_server[server] -= size
+        self.by_scope[scope] -= size
+        if self.by_scope[scope] <= 0:
+            del self.by_scope[scope]
+
+    def load(self, scope: str, server: str, kind: str, size: int, count: int) -> None:
+        """What was already there when we started; limits do not apply to it."""
+        self.total += size
+        self.by_server[server] += size
+        self.by_scope[scope] += size
+        if kind == "artifact":
+            self.artifacts[scope] += count
+
+    def begin(self, scope: str) -> None:
+        """One more file is being written."""
+        if self.writing[scope] >= self.quotas.writes_per_scope:
+            raise TooMany(
+                f"this session is sending {self.quotas.writes_per_scope} files already: wait for one to end"
+            )
+        if self.writing_in_all >= self.quotas.writes:
+            raise TooMany("too many files are being sent to the gateway: try again in a moment")
+        self.writing[scope] += 1
+        self.writing_in_all += 1
+
+    def end(self, scope: str) -> None:
+        self.writing_in_all -= 1
+        self.writing[scope] -= 1
+        if self.writing[scope] <= 0:
+            del self.writing[scope]
+
+    def count_artifact(self, scope: str) -> None:
+        limit = self.quotas.artifacts_per_scope
+        if limit is not None and self.artifacts[scope] >= limit:
+            raise NoRoom(f"this session has {limit} artifacts, which is all it may have")
+        self.artifacts[scope] += 1
+
+    def forget_artifact(self, scope: str) -> None:
+        self.artifacts[scope] -= 1
+        if self.artifacts[scope] <= 0:
+            del self.artifacts[scope]
+
+
+def too_large(limit: int) -> TooLarge:
+    return TooLarge(f"a file may have {limit} bytes here: send a smaller one")

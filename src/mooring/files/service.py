@@ -1,0 +1,82 @@
+"""Everything about files in one gateway: the store, links, the adapters of each server, the clean-up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from pathlib import Path
+from typing import Final
+
+from mooring.files.links import Links
+from mooring.files.middleware import FileAdapters, ServerFiles
+from mooring.files.records import FileRecord
+from mooring.files.scopes import Scopes
+from mooring.files.store import FileStore
+from mooring.files.views import Views
+
+log = logging.getLogger(__name__)
+SWEEP_SECONDS: Final = 10.0
+ORPHAN_SECONDS: Final = 1800.0
+"""How often expired files are removed, and how often we look for what a crash left behind."""
+
+
+class FileService:
+    """Runs from `start` to `close`."""
+
+    def __init__(self, store: FileStore, links: Links, scopes: Scopes, views_folder: Path) -> None:
+        self.store = store
+        self.links = links
+        self.scopes = scopes
+        self.adapters: dict[str, FileAdapters] = {}
+        self._views_folder = views_folder
+        self._cleaner: asyncio.Task[None] | None = None
+        store.on_removed = self._removed
+
+    def adapters_for(
+        self, files: ServerFiles, shared_directory: Path | None, mounted_at: str | None
+    ) -> FileAdapters:
+        """The middleware of one server."""
+        root = shared_directory or self._views_folder
+        views = Views(root, mounted_at, files.id, self.store, shared=shared_directory is not None)
+        made = self.adapters[files.id] = FileAdapters(files, self.store, views, self.links, self.scopes)
+        return made
+
+    async def start(self) -> None:
+        """Open the store, once; a gateway without adapters never does."""
+        if self._cleaner is None:
+            await self.store.open()
+            self._cleaner = asyncio.get_running_loop().create_task(self._clean())
+
+    @property
+    def is_open(self) -> bool:
+        return self._cleaner is not None
+
+    async def close(self) -> None:
+        if self._cleaner is not None:
+            self._cleaner.cancel()
+            await asyncio.wait([self._cleaner])
+            await self.store.close()
+
+    def _removed(self, record: FileRecord) -> None:
+        for adapters in self.adapters.values():
+            adapters.forget(record)
+
+    async def _clean(self) -> None:
+        next_orphans = 0.0
+        while True:
+            now = time.monotonic()
+            try:
+                await self.store.sweep()
+                if now >= next_orphans:
+                    next_orphans = now + ORPHAN_SECONDS
+                    await self._sweep_leftovers()
+            except Exception:
+                log.exception("cleaning up files failed; it will be tried again")
+            await asyncio.sleep(SWEEP_SECONDS)
+
+    async def _sweep_leftovers(self) -> None:
+        await self.store.sweep_orphans()
+        grace = time.time() - self.store.rules.orphan_grace_seconds
+        for adapters in list(self.adapters.values()):
+            await adapters.views.sweep(lambda scope: scope in self.store.usage.by_scope, grace)

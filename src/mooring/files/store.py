@@ -1,0 +1,354 @@
+"""The files that we keep: written whole or not at all, found by handle, gone when their time is over."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from mooring.files import records
+from mooring.files.database import Database
+from mooring.files.faults import Gone, NotFound, WrongHash
+from mooring.files.handles import Handle, Kind, new_id
+from mooring.files.names import OCTETS, safe_name, sniff, with_extension
+from mooring.files.quotas import Quotas, Usage, too_large
+from mooring.files.records import FileRecord
+from mooring.files.storage import BlobWriter, Storage
+
+log = logging.getLogger(__name__)
+
+REMEMBERED: Final = 4096
+"""Records kept at hand, so that a call with a handle need not ask the database."""
+SWEEP_BATCH: Final = 200
+PAGE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class KeepingRule:
+    """How large a file of one kind may be and how long it is kept."""
+
+    max_file_bytes: int
+    ttl_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoreRules:
+    upload: KeepingRule
+    artifact: KeepingRule
+    result: KeepingRule
+    tombstone_seconds: float = 86_400.0
+    orphan_grace_seconds: float = 3600.0
+
+    def of(self, kind: Kind) -> KeepingRule:
+        return {"upload": self.upload, "artifact": self.artifact, "result": self.result}[kind]
+
+
+class FileStore:
+    """State in the database, bytes in the storage, numbers in memory."""
+
+    def __init__(
+        self,
+        database: Database,
+        storage: Storage,
+        quotas: Quotas,
+        rules: StoreRules,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.database = database
+        self.storage = storage
+        self.usage = Usage(quotas)
+        self.rules = rules
+        self.clock = clock
+        self.on_removed: Callable[[FileRecord], None] | None = None
+        self._remembered: dict[str, FileRecord] = {}
+        self._touched: dict[str, float] = {}
+        self._ended: set[str] = set()
+
+    async def open(self) -> None:
+        await self.database.open()
+        await self.storage.open()
+        for scope, server, kind, size, count in await self.database.read(records.usage):
+            self.usage.load(scope, server, kind, size, count)
+
+    async def close(self) -> None:
+        await self._write_touches()
+        await self.storage.close()
+        await self.database.close()
+
+    # Writing
+
+    async def begin(
+        self, kind: Kind, scope: str, server: str, name: str, *, max_bytes: int | None = None
+    ) -> Incoming:
+        """A new file; its bytes follow. Nobody sees it before `commit`."""
+        self.refuse_ended(scope)
+        limit = self.rules.of(kind).max_file_bytes
+        limit = limit if max_bytes is None else min(limit, max_bytes)
+        identifier = new_id()
+        writer = await self.storage.create(identifier)
+        return Incoming(self, kind, scope, server, safe_name(name, kind), identifier, writer, limit)
+
+    @contextmanager
+    def sending(self, scope: str) -> Generator[None]:
+        """Somebody is sending files into this scope; only so many may at the same time."""
+        self.refuse_ended(scope)
+        self.usage.begin(scope)
+        try:
+            yield
+        finally:
+            self.usage.end(scope)
+
+    def refuse_ended(self, scope: str) -> None:
+        if scope in self._ended:
+            raise Gone("the session that this belongs to has ended: start again in a new one")
+
+    async def commit(self, files: Sequence[Incoming], *, exposed: bool = True) -> list[FileRecord]:
+        """Make files visible, all of them in one step; they are durable when this returns."""
+        for file in files:
+            self.refuse_ended(file.scope)
+        made = [file.record(self.clock(), exposed=exposed) for file in files]
+        await self.insert(made)
+        for file in files:
+            file.settled()
+        return made
+
+    async def insert(self, made: list[FileRecord]) -> None:
+        await self.database.run(lambda connection: records.insert(connection, made))
+        for record in made:
+            self._remember(record)
+
+    # Finding
+
+    async def find(self, handle: Handle, server: str) -> FileRecord:
+        """The file behind a handle. Whatever does not fit exactly does not exist."""
+        record = self._remembered.get(handle.id)
+        if record is None:
+            record = await self.database.read(lambda connection: records.find(connection, handle.id))
+            if record is not None:
+                self._remember(record)
+        now = self.clock()
+        if record is None or record.scope in self._ended:
+            raise await self._explanation(handle)
+        if max(record.expires, self._touched.get(record.id, 0.0)) <= now:
+            raise await self._explanation(handle)
+        is_same = record.kind == handle.kind and record.scope == handle.scope and record.server == server
+        if not is_same or (handle.name is not None and handle.name != record.name):
+            raise NotFound(f"not found: `{handle}`")
+        return self._touch(record, now)
+
+    async def _explanation(self, handle: Handle) -> NotFound:
+        """Who knows scope and id once had it, and may know what became of it."""
+        found = await self.database.read(
+            lambda connection: records.tombstone(connection, handle.id, handle.scope)
+        )
+        if found is not None:
+            ago = max(0.0, self.clock() - found[1])
+            return Gone(f"not found: `{handle}` is gone ({found[0]} {ago:.0f} s ago); send it again")
+        return NotFound(f"not found: `{handle}`")
+
+    def _touch(self, record: FileRecord, now: float) -> FileRecord:
+        """Use keeps a file alive; that is written down later, together."""
+        self._touched[record.id] = now + self.rules.of(record.kind).ttl_seconds
+        return record
+
+    def _remember(self, record: FileRecord) -> None:
+        if len(self._remembered) >= REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
+        self._remembered[record.id] = record
+
+    async def listed(
+        self, scope: str, server: str, kinds: Sequence[Kind], after: float = 0.0, limit: int = PAGE
+    ) -> list[FileRecord]:
+        now = self.clock()
+        found = await self.database.read(
+            lambda connection: records.of_scope(connection, scope, server, kinds, after, limit)
+        )
+        return [record for record in found if record.expires > now]
+
+    def read(self, record: FileRecord, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
+        return self.storage.read(record.blob, start, record.size if stop is None else stop)
+
+    async def read_all(self, record: FileRecord, start: int = 0, stop: int | None = None) -> bytes:
+        return b"".join([block async for block in self.read(record, start, stop)])
+
+    # Ending
+
+    async def remove(self, identifier: str, reason: str) -> None:
+        now = self.clock()
+        await self._dispose(
+            await self.database.run(lambda connection: records.take(connection, identifier, reason, now))
+        )
+
+    async def end_scope(self, scope: str, reason: str) -> None:
+        """Its session is over: nothing of it can be used any more, and its files go."""
+        self._ended.add(scope)
+        now = self.clock()
+        while taken := await self.database.run(
+            lambda connection: records.take_scope(connection, scope, reason, now, SWEEP_BATCH)
+        ):
+            await self._dispose(taken)
+
+    async def sweep(self) -> int:
+        """Remove what has expired, a few at a time so that others get their turn."""
+        await self._write_touches()
+        removed = 0
+        now = self.clock()
+        while taken := await self.database.run(
+            lambda connection: records.take_expired(connection, now, SWEEP_BATCH)
+        ):
+            await self._dispose(taken)
+            removed += len(taken)
+        await self.database.run(lambda connection: self._forget_old(connection, now))
+        return removed
+
+    def _forget_old(self, connection: sqlite3.Connection, now: float) -> None:
+        connection.execute("DELETE FROM tombstones WHERE at < ?", (now - self.rules.tombstone_seconds,))
+        connection.execute("DELETE FROM spent WHERE expires < ?", (now,))
+
+    async def sweep_orphans(self) -> int:
+        """Blobs without a record: what a crash left behind between writing and naming them."""
+        loop = asyncio.get_running_loop()
+
+        def is_known(blobs: list[str]) -> set[str]:
+            """Asked from a thread; the database answers in its own."""
+            future = asyncio.run_coroutine_threadsafe(self._known(blobs), loop)
+            return future.result(30)
+
+        return await self.storage.sweep(is_known, time.time() - self.rules.orphan_grace_seconds)
+
+    async def _known(self, blobs: list[str]) -> set[str]:
+        def look(connection: sqlite3.Connection) -> set[str]:
+            marks = ",".join("?" * len(blobs))
+            question = (
+                f"SELECT blob FROM files WHERE blob IN ({marks}) "  # noqa: S608 - question marks only
+                f"UNION SELECT blob FROM resumable WHERE blob IN ({marks})"
+            )
+            return {str(row[0]) for row in connection.execute(question, (*blobs, *blobs))}
+
+        return await self.database.read(look)
+
+    async def _dispose(self, taken: list[FileRecord]) -> None:
+        for record in taken:
+            self._remembered.pop(record.id, None)
+            self._touched.pop(record.id, None)
+            self.usage.remove(record.scope, record.server, record.size)
+            if record.kind == "artifact":
+                self.usage.forget_artifact(record.scope)
+            if self.on_removed is not None:
+                self.on_removed(record)
+        await self.storage.delete([record.blob for record in taken])
+
+    async def _write_touches(self) -> None:
+        touched, self._touched = self._touched, {}
+        if touched:
+            rows = [(expires, identifier) for identifier, expires in touched.items()]
+            await self.database.run(
+                lambda connection: connection.executemany("UPDATE files SET expires = ? WHERE id = ?", rows)
+            )
+            for identifier in touched:
+                self._remembered.pop(identifier, None)
+
+    async def spend(self, nonce: str, expires: float) -> bool:
+        """Use something up that works only once; False if it was used already."""
+
+        def insert(connection: sqlite3.Connection) -> bool:
+            done = connection.execute("INSERT OR IGNORE INTO spent VALUES (?,?)", (nonce, expires))
+            return done.rowcount == 1
+
+        return await self.database.run(insert)
+
+
+class Incoming:
+    """A file that is being written. Limits hold for every byte, before it is written."""
+
+    def __init__(
+        self,
+        store: FileStore,
+        kind: Kind,
+        scope: str,
+        server: str,
+        name: str,
+        identifier: str,
+        writer: BlobWriter,
+        limit: int,
+    ) -> None:
+        self.scope = scope
+        self.server = server
+        self.name = name
+        self.id = identifier
+        self.limit = limit
+        self.sha256 = ""
+        self.note = ""
+        self.mime_type = ""
+        self._store = store
+        self._kind: Kind = kind
+        self._writer = writer
+        self._counted = 0
+        self._is_artifact = False
+        self._settled = False
+
+    @property
+    def size(self) -> int:
+        return self._writer.size
+
+    async def write(self, data: bytes) -> None:
+        if self._writer.size + len(data) > self.limit:
+            raise too_large(self.limit)
+        self._store.usage.add(self.scope, self.server, len(data))
+        self._counted += len(data)
+        await self._writer.write(data)
+
+    async def finish(self, expected_sha256: str | None = None) -> None:
+        """The last byte has come; the bytes are durable now, but nobody sees them yet."""
+        self.sha256 = await self._writer.finish()
+        if expected_sha256 is not None:
+            self.check(expected_sha256)
+        if self._kind == "artifact":
+            self._store.usage.count_artifact(self.scope)
+            self._is_artifact = True
+
+    def check(self, expected_sha256: str) -> None:
+        if expected_sha256.lower() != self.sha256:
+            raise WrongHash(
+                f"`{self.name}` has the SHA-256 {self.sha256}, not the one that was announced: send it again"
+            )
+
+    def record(self, now: float, *, exposed: bool) -> FileRecord:
+        found = sniff(self._writer.head, self.name)
+        mime_type = self.mime_type if self.mime_type and found in (OCTETS, "text/plain") else found
+        return FileRecord(
+            id=self.id,
+            kind=self._kind,
+            scope=self.scope,
+            server=self.server,
+            blob=self.id,
+            name=with_extension(self.name, mime_type),
+            mime_type=mime_type,
+            size=self._writer.size,
+            sha256=self.sha256,
+            created=now,
+            expires=now + self._store.rules.of(self._kind).ttl_seconds,
+            exposed=exposed,
+            note=self.note,
+        )
+
+    def settled(self) -> None:
+        """It is kept: its bytes stay counted."""
+        self._settled = True
+
+    async def abandon(self) -> None:
+        """It never was."""
+        if self._settled:
+            return
+        self._settled = True
+        usage = self._store.usage
+        usage.remove(self.scope, self.server, self._counted)
+        if self._is_artifact:
+            usage.forget_artifact(self.scope)
+        await asyncio.shield(self._writer.abandon())

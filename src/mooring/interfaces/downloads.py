@@ -1,0 +1,120 @@
+"""`/artifacts/...` and `/files/once/...`: signed downloads, streamed, in ranges, as attachments."""
+
+from __future__ import annotations
+
+import re
+from email.utils import formatdate
+from typing import Final
+from urllib.parse import quote
+
+from mooring.files.faults import Gone, NotFound
+from mooring.files.handles import Handle, is_scope
+from mooring.files.links import ONCE_SECONDS
+from mooring.files.records import FileRecord
+from mooring.interfaces.file_requests import JSON, FileRequests, path_of, query_of
+from mooring.transports.http_endpoint import Buffered
+from mooring.transports.http_reply import Reply
+from mooring.transports.http_request import Request
+
+ALLOW: Final = ((b"allow", b"GET, HEAD, OPTIONS"),)
+_RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+
+
+class Downloads:
+    """Both kinds of links."""
+
+    def __init__(self, requests: FileRequests, *, artifacts: bool) -> None:
+        self._requests = requests
+        self._artifacts = artifacts
+        self.endpoint = Buffered(self._handle, 0)
+
+    def _handle(self, request: Request, reply: Reply) -> None:
+        if request.method not in (b"GET", b"HEAD"):
+            reply.send(405, (*ALLOW, *JSON), b"")
+            return
+        match path_of(request):
+            case ["artifacts", server_id, scope, identifier, name] if self._artifacts:
+                work = self._artifact(request, reply, server_id, Handle("artifact", scope, identifier, name))
+            case ["files", "once", token, _]:
+                work = self._once(request, reply, token)
+            case _:
+                self._requests.refuse(request, reply, 404, "not found")
+                return
+        self._requests.run(request, reply, work)
+
+    async def _artifact(self, request: Request, reply: Reply, server_id: str, handle: Handle) -> None:
+        given = query_of(request)
+        if not is_scope(handle.scope) or not is_scope(handle.id):
+            raise NotFound("not found")
+        service = self._requests.service
+        path = request.path.decode("latin-1")
+        service.links.check_download(path, given.get("expires", ""), given.get("signature", ""))
+        await self._send(request, reply, await service.store.find(handle, server_id))
+
+    async def _once(self, request: Request, reply: Reply, token: str) -> None:
+        service = self._requests.service
+        values = service.links.read_once(token)
+        store = service.store
+        for kind in ("upload", "artifact"):
+            try:
+                record = await store.find(Handle(kind, values["scope"], values["id"]), values["server"])
+                break
+            except NotFound:
+                continue
+        else:
+            raise NotFound("not found: the file behind this link is gone")
+        if request.method == b"GET" and not await store.spend(values["n"], store.clock() + ONCE_SECONDS):
+            raise Gone("this link worked once and has been used: call the tool again for a new one")
+        await self._send(request, reply, record)
+
+    async def _send(self, request: Request, reply: Reply, record: FileRecord) -> None:
+        headers = [*_headers(record), *self._requests.headers_for(request)]
+        tag = f'"{record.sha256}"'.encode()
+        if (request.header(b"if-none-match") or b"") == tag:
+            reply.send(304, headers, b"")
+            return
+        asked = request.header(b"range")
+        fresh = request.header(b"if-range") in (None, tag)
+        span = _span(asked.decode("latin-1"), record.size) if asked is not None and fresh else None
+        if span == (0, 0) and asked is not None:
+            headers.append((b"content-range", b"bytes */%d" % record.size))
+            reply.send(416, headers, b"")
+            return
+        start, stop = span or (0, record.size)
+        if span is not None:
+            headers.append((b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, record.size)))
+        reply.start(206 if span else 200, headers, length=stop - start, compress=False)
+        if request.method == b"GET":
+            async for block in self._requests.service.store.read(record, start, stop):
+                reply.write(block)
+                await reply.drain()
+        reply.end()
+
+
+def _headers(record: FileRecord) -> list[tuple[bytes, bytes]]:
+    plain = re.sub(r'[^ -~]|["\\%]', "_", record.name)
+    disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(record.name, safe='')}"
+    return [
+        (b"content-type", record.mime_type.encode("ascii", "replace")),
+        (b"content-disposition", disposition.encode()),
+        (b"x-content-type-options", b"nosniff"),
+        (b"content-security-policy", b"default-src 'none'; sandbox"),
+        (b"referrer-policy", b"no-referrer"),
+        (b"cache-control", b"private, no-store"),
+        (b"accept-ranges", b"bytes"),
+        (b"etag", f'"{record.sha256}"'.encode()),
+        (b"last-modified", formatdate(record.created, usegmt=True).encode()),
+    ]
+
+
+def _span(text: str, size: int) -> tuple[int, int] | None:
+    """The bytes that were asked for; (0, 0) if there are none such, None for anything we answer whole."""
+    match = _RANGE.fullmatch(text.strip())
+    if match is None or not (match[1] or match[2]):
+        return None
+    if not match[1]:
+        length = min(int(match[2]), size)
+        return (size - length, size) if length else (0, 0)
+    start = int(match[1])
+    stop = min(int(match[2]) + 1, size) if match[2] else size
+    return (start, stop) if start < stop else (0, 0)
