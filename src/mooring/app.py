@@ -11,16 +11,18 @@ import signal
 import ssl
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version as package_version
 from pathlib import Path
 from time import monotonic
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 from mooring.config import guarding, schema
+from mooring.config.loading import ConfigError
 from mooring.config.locations import socket_in
+from mooring.config.running import entry_of, run_config_of
+from mooring.errors import MooringError
 from mooring.gateway.detection import Verdict
 from mooring.gateway.dispatch import Dispatcher
 from mooring.gateway.health import BreakerPolicy
@@ -31,19 +33,35 @@ from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
 from mooring.gateway.tracing import Record, Tracer, encode_record
 from mooring.gateway.upstream import Upstream, UpstreamPolicy
-from mooring.interfaces.control import ControlApi
 from mooring.interfaces.door import Door, Place, Refused, local_principal
-from mooring.interfaces.gateway_app import GatewayApp
+from mooring.interfaces.gateway_app import GatewayApp, Rules
+from mooring.interfaces.rest.groups import GroupOperations
+from mooring.interfaces.rest.router import RestApi
+from mooring.interfaces.rest.system import SystemOperations
+from mooring.interfaces.rest.workloads import WorkloadOperations
 from mooring.interfaces.web_guard import WebGuard
 from mooring.interfaces.well_known import PREFIX, ResourceMetadata
 from mooring.protocol.versions import Era
-from mooring.transports.child import Command
-from mooring.transports.dialing import Dialer, HttpDialer, ProcessDialer, Transport
+from mooring.transports.dialing import Dialer, HttpDialer, Transport
 from mooring.transports.http_client import ClientPool, Origin
 from mooring.transports.http_endpoint import Buffered, Endpoint
 from mooring.transports.http_limits import ClientLimits, ListenerLimits
 from mooring.transports.http_listener import Listener
+from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import Request
+from mooring.transports.http_rules import Refusal
+from mooring.workloads.groups import Groups
+from mooring.workloads.lifecycle import RestartPolicy
+from mooring.workloads.runtime import CannotRun, RemoteSource, Runtime, WorkloadSpec
+from mooring.workloads.secrets.store import SecretPlaces
+from mooring.workloads.state import DataDirectory
+from mooring.workloads.store import Store
+from mooring.workloads.supervisor import Supervisor
+from mooring.workloads.supervisor_plain import PlainRuntime
+from mooring.workloads.supervisor_remote import RemoteRuntime
+from mooring.workloads.supervisor_secrets import SecretValues
+from mooring.workloads.supervisor_start import Launcher
+from mooring.workloads.supervisor_workload import Workload
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +71,10 @@ _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 """Names of glibc's `mallopt`."""
 COLLECTOR_THRESHOLDS: Final = (20_000, 20, 50)
+STARTS_AT_ONCE: Final = 8
+WATCH_SECONDS: Final = 1.0
+HOT_KEYS: Final = frozenset({"servers", "cors", "trust_proxy_headers", "auth"})
+"""What of a configuration can be changed while the gateway runs."""
 STOP_SECONDS: Final = 5.0
 """How long requests in flight get to finish when the gateway is told to stop."""
 
@@ -66,14 +88,21 @@ class Started:
     servers: list[tuple[str, str]]
 
 
+class CannotReload(MooringError):
+    """The new configuration needs a restart; the message says why. Nothing was changed."""
+
+
 class Gateway:
-    """Everything that runs for one configuration. An async context manager: it runs between enter and
-    exit."""
+    """Everything that runs on one data directory. An async context manager: it runs between enter and exit.
+
+    What a configuration says about servers and callers can be changed while it runs: see `reload`.
+    """
 
     def __init__(self, config: schema.Config) -> None:
         self._config = config
         root = config.storage.root
-        root.mkdir(parents=True, exist_ok=True)
+        self._directory = DataDirectory(root)
+        root.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._seal = Seal(load_key(root / "seal.key"))
         self._sessions = SessionTable(self._seal, config.sessions.idle_ttl_seconds)
         self._interactions = Interactions(self._seal, config.sessions.suspended_ttl_seconds)
@@ -82,13 +111,168 @@ class Gateway:
             _TraceFile(config.trace.file, with_bytes=config.trace.bytes) if config.trace.file else None
         )
         self._guard = guarding.Guard(config)
-        self.servers = {entry.id: self._build_server(entry) for entry in config.servers}
-        self._app: GatewayApp | None = None
-        self._listener: Listener | None = None
-        self._sweeper: asyncio.Task[None] | None = None
+        self._entries: dict[str, schema.Server] = {}
+        self.servers: dict[str, Server] = {}
+        self.stop_wanted = asyncio.Event()
+        self._stack = AsyncExitStack()
+        self._url = ""
         self.started: Started | None = None
 
-    def _build_server(self, entry: schema.Server) -> Server:
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await self._enter(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _enter(self, stack: AsyncExitStack) -> None:
+        config = self._config
+        if self._trace_file is not None:
+            stack.callback(self._trace_file.close)
+        stack.enter_context(self._directory)
+        store = await stack.enter_async_context(Store(self._directory.database))
+        secrets = SecretValues(SecretPlaces(config.storage.root, os.environ))
+        launcher = Launcher(_runtime_for, secrets, asyncio.Semaphore(STARTS_AT_ONCE))
+        self._supervisor = Supervisor(self._directory, store, self, launcher)
+        holder = _LateApp()
+        listener = Listener(holder, ListenerLimits(max_connections=config.limits.max_connections))
+        stack.push_async_callback(self._dispatcher.close)
+        stack.push_async_callback(listener.close)
+        tls = _tls_context(config.tls)
+        self._port = await listener.listen_tcp(config.host, config.port, ssl=tls)
+        shown = f"[{config.host}]" if ":" in config.host else config.host
+        own = f"{'https' if tls else 'http'}://{shown}:{self._port}"
+        self._url = (config.public_url or own).rstrip("/")
+        api = self._api(store)
+        self._app = GatewayApp(self._sessions, self._dispatcher, self._rules(config), api)
+        for entry in config.servers:
+            self._add_entry(entry)
+        await stack.enter_async_context(self._supervisor)
+        stack.push_async_callback(self._close_servers)
+        stack.push_async_callback(self._close_listener, listener)
+        holder.app = self._app
+        socket = socket_in(config.storage.root)
+        await listener.listen_unix(socket)
+        sweeper = asyncio.get_running_loop().create_task(self._sweep())
+        stack.callback(sweeper.cancel)
+        self.started = Started(self._url, socket, [(entry, self.url_of(entry)) for entry in self.servers])
+
+    async def _close_listener(self, listener: Listener) -> None:
+        busy = any(server.exchanges for server in self.servers.values())
+        await listener.close(STOP_SECONDS if busy else 0.0)
+
+    async def _close_servers(self) -> None:
+        await self._sessions.close_all()
+        await asyncio.gather(*(server.close() for server in self.servers.values()))
+
+    def _api(self, store: Store) -> Callable[[Request, Reply, Caller], None]:
+        config = self._config
+        groups = Groups(store, self._supervisor)
+        version = package_version("mooring")
+        system = SystemOperations(
+            self.servers,
+            self._sessions,
+            self._dispatcher,
+            self._supervisor,
+            url_of=self.url_of,
+            version=version,
+            pid=os.getpid(),
+            max_message_bytes=config.limits.max_message_bytes,
+            local=Caller(local_principal(), "unix") if config.auth.mode != "none" else NOBODY,
+            stop=self.stop_wanted.set,
+        )
+        operations = [
+            *system.table(),
+            *WorkloadOperations(self._supervisor, groups, self.url_of).table(),
+            *GroupOperations(groups, self._supervisor).table(),
+        ]
+        return RestApi(self._dispatcher, operations, version).handle
+
+    def _rules(self, config: schema.Config) -> Rules:
+        return Rules(
+            guard=WebGuard(config.host, self._port, config.public_url, config.cors.allowed_origins),
+            max_body_bytes=config.limits.max_body_bytes,
+            trust_proxy_headers=config.trust_proxy_headers,
+            door=self._door(),
+            place_of=self._place,
+            documents=dict(filter(None, (self._document(name) for name in self.servers))),
+        )
+
+    # Servers come and go
+
+    def _add_entry(self, entry: schema.Server) -> None:
+        """A server of the configuration file."""
+        self._entries[entry.id] = entry
+        if entry.workload is not None:
+            policy = RestartPolicy(lazy=True, idle_stop_seconds=entry.timeouts.idle_stop_seconds)
+            self._supervisor.declare(run_config_of(entry), policy)
+        else:
+            self._serve(self._build_server(entry, *self._http_dialer(entry)))
+
+    async def _retire(self, server: Server, workload: Workload | None) -> None:
+        """Who is being served by what was taken out gets the time to finish."""
+        deadline = monotonic() + STOP_SECONDS
+        while server.exchanges and monotonic() < deadline:  # noqa: ASYNC110 - nobody tells of the last
+            await asyncio.sleep(SWEEP_SECONDS)
+        if workload is not None:
+            await self._supervisor.withdraw(workload)
+        else:
+            await self.detach(server)
+
+    def _take_out(self, name: str) -> tuple[Server, Workload | None]:
+        entry, server = self._entries.pop(name), self.servers.pop(name)
+        self._app.remove(name)
+        return server, None if entry.workload is None else self._supervisor.release(name)
+
+    def attach(self, workload: Workload) -> Server:
+        entry = self._entries.get(workload.name) or entry_of(workload.config)
+        transports = workload.dialer.transports
+        pinned = Verdict(transports[0] if len(transports) == 1 else None)
+        return self._serve(self._build_server(entry, workload.dialer, pinned))
+
+    async def detach(self, server: Server) -> None:
+        if self.servers.get(server.id) is server:
+            del self.servers[server.id]
+            self._app.remove(server.id)
+        await self._sessions.close_of(server)
+        await server.close()
+
+    def is_taken(self, name: str) -> bool:
+        return name in self._entries
+
+    def _serve(self, server: Server) -> Server:
+        self.servers[server.id] = server
+        self._app.add(server, self._document(server.id))
+        return server
+
+    async def reload(self, config: schema.Config) -> list[str]:
+        """Make the running gateway serve what this says. Servers that did not change keep their sessions."""
+        changed = [
+            name for name in schema.Config.__struct_fields__
+            if getattr(config, name) != getattr(self._config, name)
+        ]  # fmt: skip
+        if cold := [name for name in changed if name not in HOT_KEYS]:
+            raise CannotReload(f"a change of {', '.join(f'`{name}`' for name in cold)} needs a restart")
+        new = {entry.id: entry for entry in config.servers}
+        for name in new.keys() - self._entries.keys():
+            if name in self._supervisor.workloads:
+                raise CannotReload(f"a workload is called `{name}` already: `mooring rm {name}` first")
+        gone = [name for name in self._entries if name not in new]
+        other = [name for name in new if name in self._entries and new[name] != self._entries[name]]
+        added = [name for name in new if name not in self._entries]
+        self._config = config
+        retired = [self._take_out(name) for name in (*gone, *other)]
+        for name in (*other, *added):
+            self._add_entry(new[name])
+        self._app.use(self._rules(config))
+        await asyncio.gather(*(self._retire(server, workload) for server, workload in retired))
+        words = (("added", added), ("changed", other), ("removed", gone))
+        said = [f"{word} {', '.join(names)}" for word, names in words if names]
+        return said or (["no server changed"] if changed else [])
+
+    def _build_server(self, entry: schema.Server, dialer: Dialer, pinned: Verdict) -> Server:
         tracer = Tracer(entry.id)
         if self._trace_file is not None:
             tracer.watch(self._trace_file.write)
@@ -101,18 +285,11 @@ class Gateway:
             session_retries=self._config.sessions.upstream_session_termination_retries,
             breaker=BreakerPolicy(entry.breaker.failures, entry.breaker.open_seconds),
         )
-        dialer, pinned = self._dialer(entry, tracer)
         upstream = Upstream(entry.id, dialer, pinned, policy, tracer)
         chain = self._guard.chain_for(entry)
         return Server(entry.id, upstream, self._interactions, tracer, chain.middlewares, chain.methods)
 
-    def _dialer(self, entry: schema.Server, tracer: Tracer) -> tuple[Dialer, Verdict]:
-        max_bytes = self._config.limits.max_message_bytes
-        if entry.workload is not None:
-            command = Command(tuple(entry.workload.run), entry.workload.env, entry.workload.cwd)
-            on_log = partial(_log_stderr, entry.id, tracer)
-            dialer = ProcessDialer(command, server_id=entry.id, max_message_bytes=max_bytes, on_log=on_log)
-            return dialer, Verdict(Transport.STDIO)
+    def _http_dialer(self, entry: schema.Server) -> tuple[Dialer, Verdict]:
         assert entry.upstream is not None
         upstream = entry.upstream
         transports = {
@@ -124,52 +301,11 @@ class Gateway:
         pool = ClientPool(Origin.of(upstream.url), limits)
         era = {"auto": None, "legacy": Era.LEGACY, "modern": Era.MODERN}[upstream.era]
         pinned = Verdict(transports[0] if len(transports) == 1 else None, era)
-        return (
-            HttpDialer(
-                upstream.url, pool, upstream.headers, transports=transports, max_message_bytes=max_bytes
-            ),
-            pinned,
+        max_bytes = self._config.limits.max_message_bytes
+        dialer = HttpDialer(
+            upstream.url, pool, upstream.headers, transports=transports, max_message_bytes=max_bytes
         )
-
-    async def __aenter__(self) -> Self:
-        config = self._config
-        host, port = config.host, config.port
-        tls = _tls_context(config.tls)
-        control = ControlApi(
-            self.servers,
-            self._sessions,
-            self._dispatcher,
-            url_of=self.url_of,
-            version=package_version("mooring"),
-            max_message_bytes=config.limits.max_message_bytes,
-            local=Caller(local_principal(), "unix") if config.auth.mode != "none" else NOBODY,
-        )
-        self._url = ""
-        holder = _LateApp()
-        listener = Listener(holder, ListenerLimits(max_connections=config.limits.max_connections))
-        port = await listener.listen_tcp(host, port, ssl=tls)
-        scheme = "https" if tls else "http"
-        shown = f"[{host}]" if ":" in host else host
-        self._url = (config.public_url or f"{scheme}://{shown}:{port}").rstrip("/")
-        guard = WebGuard(host, port, config.public_url, config.cors.allowed_origins)
-        holder.app = self._app = GatewayApp(
-            self.servers,
-            self._sessions,
-            self._dispatcher,
-            guard,
-            control,
-            max_body_bytes=config.limits.max_body_bytes,
-            trust_proxy_headers=config.trust_proxy_headers,
-            door=self._door(),
-            places={name: self._place(name) for name in self.servers},
-            documents=self._documents(),
-        )
-        socket = socket_in(config.storage.root)
-        await listener.listen_unix(socket)
-        self._listener = listener
-        self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
-        self.started = Started(self._url, socket, [(entry, self.url_of(entry)) for entry in self.servers])
-        return self
+        return dialer, pinned
 
     # The guard
 
@@ -193,32 +329,17 @@ class Gateway:
         described = f"{self._url}{PREFIX}/mcp/{server_id}" if auth.mode == "oidc" else None
         return Place(server_id, self.url_of(server_id), tuple(auth.required_scopes), described)
 
-    def _documents(self) -> dict[bytes, Buffered]:
+    def _document(self, name: str) -> tuple[bytes, Buffered] | None:
+        """What clients read about a server's authorization."""
         auth = self._config.auth
         if auth.mode != "oidc":
-            return {}
+            return None
         scopes = list(dict.fromkeys(auth.required_scopes + auth.scopes_supported))
-        described = {
-            name: ResourceMetadata(self.url_of(name), name, auth.issuer, scopes) for name in self.servers
-        }
-        return {f"{PREFIX}/mcp/{name}".encode(): Buffered(described[name].handle, 0) for name in described}
+        described = ResourceMetadata(self.url_of(name), name, auth.issuer, scopes)
+        return f"{PREFIX}/mcp/{name}".encode(), Buffered(described.handle, 0)
 
     def url_of(self, server_id: str) -> str:
         return f"{self._url}/mcp/{server_id}"
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-        if self._listener is not None:
-            await self._listener.close(
-                STOP_SECONDS if any(s.exchanges for s in self.servers.values()) else 0.0
-            )
-        await self._sessions.close_all()
-        await asyncio.gather(*(server.close() for server in self.servers.values()))
-        await self._dispatcher.close()
-        socket_in(self._config.storage.root).unlink(missing_ok=True)
-        if self._trace_file is not None:
-            self._trace_file.close()
 
     def _busy_servers(self) -> list[Server]:
         return [server for server in self.servers.values() if server.exchanges]
@@ -235,11 +356,10 @@ class Gateway:
             if now >= next_tidying:
                 next_tidying = now + TIDY_SECONDS
                 _guarded(self._guard.tidy)
-                for server in self.servers.values():
+                for server in list(self.servers.values()):
                     _guarded(server.tidy, now)
             _guarded(self._interactions.expire, now)
-            if self._app is not None:
-                _guarded(self._app.keep_alive, now)
+            _guarded(self._app.keep_alive, now)
             for client in self._sessions.sweep(now):
                 self._dispatcher.spawn(self._sessions.close(client))
 
@@ -259,9 +379,11 @@ def _guarded(step: Callable[..., None], *arguments: object) -> None:
 class _LateApp:
     """The listener must know its port before the application can know its own address."""
 
-    app: GatewayApp
+    app: GatewayApp | None = None
 
     def accept(self, request: Request) -> Endpoint:
+        if self.app is None:
+            raise Refusal(503, "the gateway is starting; try again in a moment")
         return self.app.accept(request)
 
 
@@ -281,11 +403,12 @@ class _TraceFile:
         self._file.close()
 
 
-def _log_stderr(server_id: str, tracer: Tracer, data: bytes) -> None:
-    for line in data.decode("utf-8", "replace").splitlines():
-        log.info("%s: %s", server_id, line)
-    if tracer.active:
-        tracer.noted("server", "stderr", data.decode("utf-8", "replace").strip()[:2000], data, "noise")
+async def _runtime_for(spec: WorkloadSpec, wanted: str | None) -> Runtime:
+    if isinstance(spec.source, RemoteSource):
+        return RemoteRuntime()
+    if spec.sandbox == "off" and wanted in (None, "process"):
+        return PlainRuntime()
+    raise CannotRun("this version has no sandbox yet: `--sandbox off` runs it with your own rights")
 
 
 def _tls_context(tls: schema.Tls) -> ssl.SSLContext | None:
@@ -297,13 +420,17 @@ def _tls_context(tls: schema.Tls) -> ssl.SSLContext | None:
     return context
 
 
-def run(config: schema.Config, *, ready: Callable[[Started], None]) -> int:
-    """Run the gateway in the foreground until it is told to stop."""
+Load: TypeAlias = Callable[[], schema.Config]
+"""Reads the configuration file anew; ConfigError if it cannot be used."""
+
+
+def run(config: schema.Config, *, ready: Callable[[Started], None], watch: Path | None, load: Load) -> int:
+    """Run the gateway in the foreground until it is told to stop; follow what becomes of its file."""
     try:
         import uvloop  # noqa: PLC0415 - not everywhere
     except ImportError:
-        return asyncio.run(_serve(config, ready))
-    return uvloop.run(_serve(config, ready))
+        return asyncio.run(_serve(config, ready, watch, load))
+    return uvloop.run(_serve(config, ready, watch, load))
 
 
 def _settle_memory() -> None:
@@ -319,14 +446,53 @@ def _settle_memory() -> None:
             library.mallopt(_M_TRIM_THRESHOLD, 16 * 1024 * 1024)
 
 
-async def _serve(config: schema.Config, ready: Callable[[Started], None]) -> int:
-    stop = asyncio.Event()
+async def _serve(
+    config: schema.Config, ready: Callable[[Started], None], watch: Path | None, load: Load
+) -> int:
+    gateway = Gateway(config)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    async with Gateway(config) as gateway:
+        loop.add_signal_handler(number, gateway.stop_wanted.set)
+    async with gateway:
         assert gateway.started is not None
         _settle_memory()
         ready(gateway.started)
-        await stop.wait()
+        follower = loop.create_task(_follow_file(gateway, watch, load))
+        await gateway.stop_wanted.wait()
+        follower.cancel()
     return 0
+
+
+async def _follow_file(gateway: Gateway, watch: Path | None, load: Load) -> None:
+    """Reload on SIGHUP, and when the file has changed and stayed so for one look."""
+    asked = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
+    known = seen = _stamp(watch)
+    while True:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asked.wait(), WATCH_SECONDS)
+        before, seen = seen, _stamp(watch)
+        if asked.is_set() or (seen == before and seen not in (known, None)):
+            asked.clear()
+            known = seen
+            await _reload(gateway, load)
+
+
+def _stamp(path: Path | None) -> tuple[int, int, int] | None:
+    """What changes when a file is written or replaced."""
+    try:
+        found = path.stat() if path is not None else None
+    except OSError:
+        return None
+    return None if found is None else (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+async def _reload(gateway: Gateway, load: Load) -> None:
+    try:
+        said = await gateway.reload(load())
+    except (ConfigError, MooringError) as error:
+        log.error("the configuration was not reloaded and nothing was changed: %s", error)  # noqa: TRY400
+    except Exception:
+        log.exception("the configuration could not be reloaded")
+    else:
+        log.info("the configuration was reloaded: %s", "; ".join(said) or "nothing changed")

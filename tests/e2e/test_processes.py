@@ -71,7 +71,7 @@ def test_a_second_gateway_with_the_same_data_does_not_take_over(tmp_path: Path) 
         command = [*command_of(gateway.process), "serve", "--config", str(tmp_path / "mooring.yaml")]
         second = subprocess.run(command, capture_output=True, text=True, timeout=15, check=False)
         assert second.returncode == 1
-        assert "another process is listening" in second.stderr
+        assert "already runs on" in second.stderr
         assert gateway.status("s")["state"] == "idle"  # the first one still answers on its socket
 
 

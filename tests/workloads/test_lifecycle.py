@@ -97,9 +97,9 @@ def play(world: World, name: str) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(SCRIPT)
-def test_no_sequence_of_events_runs_two_processes(script: list[tuple[str, float]]) -> None:
-    world = World()
+@given(SCRIPT, st.booleans())
+def test_no_sequence_of_events_runs_two_processes(script: list[tuple[str, float]], lazy: bool) -> None:
+    world = World(replace(POLICY, lazy=lazy))
     for name, pause in script:
         world.now += pause
         play(world, name)  # `hear` looks at the processes after every event
@@ -245,6 +245,16 @@ def test_idle_is_a_stop_that_the_next_call_undoes() -> None:
     world.hear(life.Idled(world.now, process))
     world.end(process, "ended with exit code 0")
     assert (world.status.phase, world.status.context) == (Phase.STOPPED, "idle; the next call starts it")
+    world.wait(1000)
+    assert world.spawned == 1
+    world.hear(life.CallWaiting(world.now))
+    assert world.spawned == 2
+
+
+def test_what_is_started_by_calls_is_not_started_again_by_its_end() -> None:
+    world = World(replace(POLICY, lazy=True))
+    world.end(world.start(), "ended with exit code 3")
+    assert world.status.context == "ended with exit code 3; the next call starts it"
     world.wait(1000)
     assert world.spawned == 1
     world.hear(life.CallWaiting(world.now))

@@ -131,7 +131,7 @@ def test_filters_written_as_middlewares_have_the_same_effect_as_fields() -> None
         ({"image": "x", "remote_url": "https://y"}, "exactly one of"),
         ({"name": "x"}, "exactly one of"),
         ({"image": "x", "name": "../etc"}, "must be 1 to 64"),
-        ({"image": "x", "secrets": ["plain"]}, "`NAME,target=VARIABLE`"),
+        ({"image": "x", "secrets": ["a b,target=a b"]}, "`NAME,target=VARIABLE`"),
         ({"remote_url": "https://y.example", "volumes": ["/a:/b"]}, "`volumes` means nothing"),
         ({"image": "x", "mooring": {"shared": "all"}}, "unknown field `shared`"),
     ],

@@ -38,7 +38,7 @@ PROBE_SECONDS: Final = 3.0
 """How long a server may take to answer `server/discover` before we greet it in the legacy way."""
 _MODERN_ERRORS: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
 _FALL_BACK_STATUSES: Final = frozenset({400, 404, 405})
-_PROBE: Final = meta.with_request_metadata(
+PROBE: Final = meta.with_request_metadata(
     b"",
     version=LATEST_MODERN,
     capabilities=b"{}",
@@ -174,7 +174,7 @@ class Detector:
         """Ask `server/discover`. Whatever is not clearly a modern answer means legacy, never one certain
         code."""
         attempt.target = attempt.modern
-        leg = Leg("server/discover", _PROBE, _ignore)
+        leg = Leg("server/discover", PROBE, _ignore)
         if wire.correlates:
             leg.headers = routing_headers.write(LATEST_MODERN, "server/discover", None)
         probe = asyncio.get_running_loop().create_task(_quietly(wire, leg))

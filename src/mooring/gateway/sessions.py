@@ -91,6 +91,13 @@ class SessionTable:
         if closing:
             await asyncio.wait(closing, timeout=CLOSE_SECONDS)
 
+    async def close_of(self, server: Server) -> None:
+        """End the sessions of one server."""
+        clients = [client for client, owner in self._sessions.values() if owner is server]
+        closing = [asyncio.ensure_future(self.close(client)) for client in clients]
+        if closing:
+            await asyncio.wait(closing, timeout=CLOSE_SECONDS)
+
     def of_server(self, server: Server) -> int:
         return sum(1 for _, owner in self._sessions.values() if owner is server)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
 from typing import Any, Final
@@ -15,7 +17,6 @@ from mooring.gateway.health import State
 from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
-from mooring.interfaces.control import ControlApi
 from mooring.interfaces.door import Door, Place
 from mooring.interfaces.mcp_http import McpEndpoint
 from mooring.interfaces.mcp_sse import SseEndpoint
@@ -30,49 +31,104 @@ Headers = tuple[tuple[bytes, bytes], ...]
 Handler = Callable[[Request, Reply, Headers, Caller], None]
 
 
+API: Final = b"/api/"
+ADMIN_SCOPE: Final = "mooring:admin"
+"""What a caller over TCP must hold for the API: whoever may run commands here may do everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the configuration says about requests, whatever server they are for."""
+
+    guard: WebGuard
+    max_body_bytes: int
+    trust_proxy_headers: bool
+    door: Door | None = None
+    place_of: Callable[[str], Place] | None = None
+    documents: dict[bytes, Buffered] = field(default_factory=dict[bytes, Buffered])
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoints:
+    """Who answers for one server; they outlive a change of the rules."""
+
+    server: Server
+    mcp: McpEndpoint
+    sse: SseEndpoint
+
+
 class GatewayApp:
     """Routes by exact path, found in one look-up however many servers there are."""
 
     def __init__(
         self,
-        servers: dict[str, Server],
         sessions: SessionTable,
         dispatcher: Dispatcher,
-        guard: WebGuard,
-        control: ControlApi,
-        *,
-        max_body_bytes: int,
-        trust_proxy_headers: bool,
-        door: Door | None = None,
-        places: dict[str, Place] | None = None,
-        documents: dict[bytes, Buffered] | None = None,
+        rules: Rules,
+        api: Callable[[Request, Reply, Caller], None],
     ) -> None:
-        self._guard = guard
-        self._control = control
-        self._servers = servers
-        self._trusts_proxy = trust_proxy_headers
-        self._sse: list[SseEndpoint] = []
-        self._door = door
-        self._routes: dict[bytes, Buffered] = dict(documents or {})
-        self._not_found = Buffered(_not_found, max_body_bytes)
-        self._refused = Buffered(self._refuse, max_body_bytes)
-        self._control_endpoint = Buffered(control.handle, max_body_bytes)
+        self._sessions = sessions
+        self._dispatcher = dispatcher
+        self._api = api
+        self._endpoints: dict[str, _Endpoints] = {}
+        self._not_found = Buffered(_not_found, rules.max_body_bytes)
         self._preflight = Buffered(self._answer_preflight, 0)
-        for server in servers.values():
-            path = b"/mcp/" + server.id.encode()
-            endpoint = McpEndpoint(server, sessions, dispatcher)
-            sse = SseEndpoint(server, sessions, dispatcher)
-            self._sse.append(sse)
-            handler = endpoint.shortened(partial(self._serve, endpoint.handle))
-            self._routes[path] = Buffered(handler, max_body_bytes, repeats=True)
-            self._routes[path + b"/sse"] = Buffered(partial(self._serve, sse.open), 0)
-            self._routes[path + b"/messages"] = Buffered(partial(self._serve, sse.post), max_body_bytes)
-            if door is not None and places is not None:
-                for end, handle in ((b"", endpoint.handle), (b"/sse", sse.open), (b"/messages", sse.post)):
-                    behind = partial(self._admit, door, places[server.id], handle)
-                    self._routes[path + end] = Buffered(behind, max_body_bytes)
+        self._prefixes: list[tuple[bytes, Endpoint]] = []
+        self.use(rules)
+
+    def use(self, rules: Rules) -> None:
+        """From now on these rules hold, for every server there is."""
+        self._rules = rules
+        self._guard = rules.guard
+        self._refused = Buffered(self._refuse, rules.max_body_bytes)
+        self._api_endpoint = Buffered(self._serve_api, rules.max_body_bytes)
+        self._routes: dict[bytes, Buffered] = dict(rules.documents)
+        for endpoints in self._endpoints.values():
+            self._route(endpoints)
         self._routes[b"/healthz"] = Buffered(self._health, 0)
         self._routes[b"/readyz"] = Buffered(_ready, 0)
+
+    @property
+    def rules(self) -> Rules:
+        return self._rules
+
+    def add_prefix(self, prefix: bytes, endpoint: Endpoint) -> None:
+        """Everything below this path is answered there."""
+        self._prefixes.append((prefix, endpoint))
+
+    def add(self, server: Server, document: tuple[bytes, Buffered] | None = None) -> None:
+        """Serve one more."""
+        endpoints = _Endpoints(
+            server,
+            McpEndpoint(server, self._sessions, self._dispatcher),
+            SseEndpoint(server, self._sessions, self._dispatcher),
+        )
+        self._endpoints[server.id] = endpoints
+        self._route(endpoints)
+        if document is not None:
+            self._routes[document[0]] = document[1]
+
+    def remove(self, server_id: str) -> None:
+        """Serve it no more: its addresses are as if they had never been."""
+        if self._endpoints.pop(server_id, None) is None:
+            return
+        path = b"/mcp/" + server_id.encode()
+        for route in [found for found in self._routes if found == path or found.endswith(path)]:
+            del self._routes[route]
+        for end in (b"/sse", b"/messages"):
+            del self._routes[path + end]
+
+    def _route(self, endpoints: _Endpoints) -> None:
+        mcp, sse, rules = endpoints.mcp, endpoints.sse, self._rules
+        path, most = b"/mcp/" + endpoints.server.id.encode(), rules.max_body_bytes
+        if rules.door is not None and rules.place_of is not None:
+            place = rules.place_of(endpoints.server.id)
+            for end, handle in ((b"", mcp.handle), (b"/sse", sse.open), (b"/messages", sse.post)):
+                self._routes[path + end] = Buffered(partial(self._admit, rules.door, place, handle), most)
+            return
+        self._routes[path] = Buffered(mcp.shortened(partial(self._serve, mcp.handle)), most, repeats=True)
+        self._routes[path + b"/sse"] = Buffered(partial(self._serve, sse.open), 0)
+        self._routes[path + b"/messages"] = Buffered(partial(self._serve, sse.post), most)
 
     def accept(self, request: Request) -> Endpoint:
         if self._guard.refusal(request) is not None:
@@ -82,13 +138,32 @@ class GatewayApp:
             if request.method == b"OPTIONS":
                 return self._preflight
             return route
-        if request.peer == "unix" and request.path.startswith(b"/api/v1/"):
-            return self._control_endpoint
+        if request.path.startswith(API) and (request.peer == "unix" or self._rules.door is not None):
+            return self._api_endpoint
+        for prefix, endpoint in self._prefixes:
+            if request.path.startswith(prefix):
+                return self._preflight if _is_preflight(request) else endpoint
         return self._not_found
 
+    def _serve_api(self, request: Request, reply: Reply) -> None:
+        """On the socket for its own user, over TCP for whoever proves to be an administrator."""
+        door, place_of = self._rules.door, self._rules.place_of
+        if request.peer == "unix":
+            if request.peer_uid not in (None, 0, os.getuid()):
+                reply.send(
+                    403, JSON, b'{"error":{"code":"forbidden","message":"this is another user\'s gateway"}}'
+                )
+            else:
+                self._api(request, reply, NOBODY)
+        elif door is None or place_of is None:
+            _not_found(request, reply)
+        else:
+            place = replace(place_of("api"), scopes=(ADMIN_SCOPE,))
+            door.admit(place, request, reply, (), partial(self._api, request, reply))
+
     def keep_alive(self, now: float) -> None:
-        for sse in self._sse:
-            sse.keep_alive(now)
+        for endpoints in self._endpoints.values():
+            endpoints.sse.keep_alive(now)
 
     def _serve(self, handler: Handler, request: Request, reply: Reply) -> None:
         handler(request, reply, self._guard.headers_for(request) if request.header(b"origin") else (), NOBODY)
@@ -104,11 +179,15 @@ class GatewayApp:
     def _answer_preflight(self, request: Request, reply: Reply) -> None:
         reply.send(204, self._guard.preflight(request), b"")
 
+    @property
+    def _servers(self) -> list[Server]:
+        return [endpoints.server for endpoints in self._endpoints.values()]
+
     def _health(self, request: Request, reply: Reply) -> None:
         """Alive; and for authenticated callers (or on this machine, without it) how each server is."""
         now = monotonic()
-        states = {server.id: server.upstream.health.state(now) for server in self._servers.values()}
-        reasons = {server.id: server.reasons(now) for server in self._servers.values()}
+        states = {server.id: server.upstream.health.state(now) for server in self._servers}
+        reasons = {server.id: server.reasons(now) for server in self._servers}
         degraded = any(state is State.DOWN or reasons[name] for name, state in states.items())
         body: dict[str, Any] = {"status": "degraded" if degraded else "ok"}
         if self._may_see_more(request):
@@ -120,10 +199,14 @@ class GatewayApp:
     def _may_see_more(self, request: Request) -> bool:
         if request.peer == "unix":
             return True
-        if self._door is not None:
-            return self._door.recognises(request)
-        address = parse_forwarded(request)[0] if self._trusts_proxy else request.peer
+        if self._rules.door is not None and not self._rules.door.is_open:
+            return self._rules.door.recognises(request)
+        address = parse_forwarded(request)[0] if self._rules.trust_proxy_headers else request.peer
         return is_loopback(address)
+
+
+def _is_preflight(request: Request) -> bool:
+    return request.method == b"OPTIONS" and request.header(b"access-control-request-method") is not None
 
 
 def _ready(_request: Request, reply: Reply) -> None:

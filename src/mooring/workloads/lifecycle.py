@@ -88,6 +88,8 @@ class RestartPolicy:
     """A sign of life older than this does not count as one."""
     auth_ceiling_seconds: float = 24 * 3600.0
     idle_stop_seconds: float | None = None
+    lazy: bool = False
+    """Started by calls and not kept up between them: an end is no reason to start it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +300,9 @@ def _ended(status: Status, event: StartFailed | Exited, policy: RestartPolicy) -
             if status.failures
             else _spawn(status, event.at)
         )
+    if policy.lazy:
+        resting, _ = _rest(status)
+        return replace(resting, context=f"{event.reason}; the next call starts it"), []
     failures = 1 if isinstance(event, Exited) and lasted >= policy.stable_seconds else status.failures + 1
     status = replace(status, failures=failures)
     if isinstance(event, StartFailed) and event.final:

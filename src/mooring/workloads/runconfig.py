@@ -17,13 +17,14 @@ from msgspec import Meta, Struct, field
 
 from mooring.errors import MooringError
 from mooring.workloads.runconfig_fields import FIELDS, MIDDLEWARES, Kept, Refused, is_off
+from mooring.workloads.secrets.errors import SecretsError
+from mooring.workloads.secrets.names import SecretUse
 
 SCHEMA_VERSION: Final = "v0.1.0"
 NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 Share: TypeAlias = Literal["global", "principal", "client", "call"]
 RuntimeName: TypeAlias = Literal["process", "container", "docker", "podman", "remote"]
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_SECRET = re.compile(r"^([^,]+),target=([A-Za-z_][A-Za-z0-9_]*)$")
 
 
 class InvalidRunConfig(MooringError):
@@ -162,10 +163,11 @@ class RunConfig:
 
 def split_secret(entry: str) -> tuple[str, str]:
     """`NAME,target=VARIABLE`"""
-    match = _SECRET.match(entry)
-    if match is None:
-        raise InvalidRunConfig(f"`secrets`: `{entry}` must be `NAME,target=VARIABLE`")
-    return match[1], match[2]
+    try:
+        use = SecretUse.parse(entry)
+    except SecretsError as error:
+        raise InvalidRunConfig(f"`secrets`: {error}") from error
+    return use.name, use.target
 
 
 def default_name(raw: Mapping[str, Any]) -> str:

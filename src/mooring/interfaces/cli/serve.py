@@ -11,18 +11,21 @@ from pathlib import Path
 
 from mooring.app import Started
 from mooring.app import run as run_gateway
-from mooring.config.loading import ConfigError, load_with_notes
+from mooring.config.loading import ConfigError, load, load_with_notes
 from mooring.config.schema import Config
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.logs import show_log
 from mooring.interfaces.cli.output import print_table, styled, wants_colour
 from mooring.interfaces.cli.version import installed_version
+from mooring.workloads.state import DirectoryTaken
+from mooring.workloads.store import BrokenState
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the file, run the gateway until it is told to stop."""
+    path, listen = Path(arguments.config), arguments.listen
     try:
-        loaded = load_with_notes(Path(arguments.config), listen=arguments.listen)
+        loaded = load_with_notes(path, listen=listen)
     except ConfigError as error:
         raise Failed(str(error)) from error
 
@@ -35,9 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     show_log(arguments.log_level)
     try:
-        return run_gateway(loaded.config, ready=ready)
-    except FileExistsError as error:
-        raise Failed(f"a gateway already runs on this data directory: {error}") from error
+        return run_gateway(loaded.config, ready=ready, watch=path, load=lambda: load(path, listen=listen))
+    except (DirectoryTaken, FileExistsError, BrokenState) as error:
+        raise Failed(str(error)) from error
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
             raise

@@ -1,0 +1,267 @@
+"""All workloads of one daemon: found again after a restart, started, stopped, and looked after."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from time import monotonic
+from typing import Final, Self, TypeAlias
+
+import msgspec
+
+from mooring.errors import MooringError
+from mooring.workloads import lifecycle_events as events
+from mooring.workloads.lifecycle import Phase, RestartPolicy, Status, Wanted, recovered
+from mooring.workloads.logs import WorkloadLog
+from mooring.workloads.runconfig import RunConfig
+from mooring.workloads.runconfig_effect import spec_of
+from mooring.workloads.runtime import Leftover, Runtime
+from mooring.workloads.state import DataDirectory
+from mooring.workloads.store import DEFAULT_GROUP, Record, Store
+from mooring.workloads.supervisor_start import Launcher
+from mooring.workloads.supervisor_workload import Host, Surroundings, Workload
+
+log = logging.getLogger(__name__)
+
+TICK_SECONDS: Final = 1.0
+SETTLE_SECONDS: Final = 300.0
+"""How long whoever asked waits for a start or stop at most; a first download takes its time."""
+_UNSETTLED: Final = (Phase.STOPPING, Phase.REMOVING)
+
+Allows: TypeAlias = Callable[[RunConfig], str | None]
+"""Why a policy forbids this workload; None where it does not."""
+OnChange: TypeAlias = Callable[[Workload], None]
+
+
+class NoSuchWorkload(MooringError):
+    """Nothing here has this name."""
+
+
+class NameTaken(MooringError):
+    """Something here has this name already."""
+
+
+class Forbidden(MooringError):
+    """A policy says no."""
+
+
+class DeclaredInFile(MooringError):
+    """It stands in the configuration file, which decides about it."""
+
+
+class DidNotStart(MooringError):
+    """It was started, and did not come up."""
+
+
+class Supervisor:
+    """Keeps what runs like what is wanted. An async context manager: it looks after things in between."""
+
+    def __init__(
+        self,
+        directory: DataDirectory,
+        store: Store,
+        host: Host,
+        launcher: Launcher,
+        runtimes: Iterable[Runtime] = (),
+        allows: Allows = lambda _config: None,
+    ) -> None:
+        self._directory = directory
+        self._store = store
+        self._host = host
+        self._launcher = launcher
+        self._runtimes = tuple(runtimes)
+        self._allows = allows
+        self._watchers: dict[OnChange, None] = {}
+        self._ticker: asyncio.Task[None] | None = None
+        self.workloads: dict[str, Workload] = {}
+
+    async def __aenter__(self) -> Self:
+        await self._recover()
+        self._ticker = asyncio.get_running_loop().create_task(self._tick())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._ticker is not None:
+            self._ticker.cancel()
+        await asyncio.gather(*(workload.close() for workload in self.workloads.values()))
+
+    # What there is
+
+    def get(self, name: str) -> Workload:
+        try:
+            return self.workloads[name]
+        except KeyError:
+            known = ", ".join(f"`{found}`" for found in sorted(self.workloads)) or "none yet"
+            raise NoSuchWorkload(f"no workload is called `{name}`; there are: {known}") from None
+
+    def in_group(self, group: str) -> list[Workload]:
+        return [workload for workload in self.workloads.values() if workload.record.group == group]
+
+    def watch(self, watcher: OnChange) -> None:
+        """Be told of every change."""
+        self._watchers[watcher] = None
+
+    def unwatch(self, watcher: OnChange) -> None:
+        self._watchers.pop(watcher, None)
+
+    # What people ask for
+
+    async def create(self, config: RunConfig) -> Workload:
+        """A new workload, in the books and not yet started."""
+        if config.name in self.workloads:
+            raise NameTaken(
+                f"`{config.name}` exists already: start it with `mooring start {config.name}`, remove it "
+                f"with `mooring rm {config.name}`, or choose another name with `--name`"
+            )
+        if self._host.is_taken(config.name):
+            raise NameTaken(f"`{config.name}` is a server of the configuration file: choose another `--name`")
+        if reason := self._allows(config):
+            raise Forbidden(f"the policy does not allow `{config.name}`: {reason}")
+        spec_of(config)  # what cannot be understood is refused before it is in the books
+        record = Record(
+            config.name, config.encode(), config.fields.group or DEFAULT_GROUP, Status(), time.time()
+        )
+        await self._store.put(record)
+        return self._add(record, config)
+
+    async def run(self, config: RunConfig) -> Workload:
+        """Create and start; what does not come up is gone again, and its last words are in the error."""
+        workload = await self.create(config)
+        self.start(workload)
+        await self.settle(workload)
+        if workload.status.phase in (Phase.STARTING, Phase.ERROR):
+            reason = workload.status.context
+            workload.hear(events.RemoveWanted(monotonic()))
+            await self.settle(workload)
+            raise DidNotStart(f"`{config.name}` did not start: {reason}")
+        return workload
+
+    def start(self, workload: Workload) -> None:
+        if reason := self._allows(workload.config):
+            workload.hear(events.PolicyStopWanted(monotonic(), reason))
+            raise Forbidden(f"the policy does not allow `{workload.name}`: {reason}")
+        workload.hear(events.StartWanted(monotonic()))
+
+    def stop(self, workload: Workload) -> None:
+        workload.hear(events.StopWanted(monotonic()))
+
+    def restart(self, workload: Workload) -> None:
+        if self._allows(workload.config):
+            self.start(workload)
+        workload.hear(events.RestartWanted(monotonic()))
+
+    def remove(self, workload: Workload) -> None:
+        if workload.declared:
+            raise DeclaredInFile(
+                f"`{workload.name}` stands in the configuration file: remove it there, the gateway notices"
+            )
+        workload.hear(events.RemoveWanted(monotonic()))
+
+    async def settle(self, workload: Workload, seconds: float = SETTLE_SECONDS) -> None:
+        """Wait until what was asked for has happened, or has turned out not to happen."""
+        deadline = monotonic() + seconds
+        while workload.name in self.workloads and self.workloads[workload.name] is workload:
+            status = workload.status
+            starting = status.phase is Phase.STARTING and status.process is not None
+            left = deadline - monotonic()
+            if (not starting and status.phase not in _UNSETTLED) or left <= 0:
+                return
+            await workload.changed(min(left, TICK_SECONDS))
+
+    async def move(self, workload: Workload, group: str) -> None:
+        """Into another group, which is there."""
+        config = workload.config.changed(group=group)
+        await self._store.move(workload.name, group, config.encode())
+        workload.config = config
+        workload.record = msgspec.structs.replace(workload.record, group=group, config=config.encode())
+        self._changed(workload)
+
+    # What stands in a file
+
+    def declare(self, config: RunConfig, policy: RestartPolicy) -> Workload:
+        """A workload of the configuration file: started by its first call."""
+        status = Status(wanted=Wanted.UP, asleep=True, context="not called yet; the first call starts it")
+        record = Record(
+            config.name, config.encode(), config.fields.group or DEFAULT_GROUP, status, time.time()
+        )
+        return self._add(record, config, policy)
+
+    def release(self, name: str) -> Workload:
+        """It no longer stands in the file: its name is free at once, it ends with `withdraw`."""
+        return self.workloads.pop(name)
+
+    async def withdraw(self, workload: Workload) -> None:
+        workload.hear(events.RemoveWanted(monotonic()))
+        deadline = monotonic() + SETTLE_SECONDS
+        while not workload.is_gone and monotonic() < deadline:
+            await workload.changed(TICK_SECONDS)
+            workload.tick(monotonic())
+
+    # Books
+
+    def _add(self, record: Record, config: RunConfig, policy: RestartPolicy | None = None) -> Workload:
+        around = Surroundings(self._host, self._store, self._launcher, self._changed)
+        workload = Workload(
+            record,
+            config,
+            policy or policy_for(config),
+            around,
+            WorkloadLog(self._directory.logs / record.name),
+            declared=policy is not None,
+        )
+        self.workloads[record.name] = workload
+        return workload
+
+    def _changed(self, workload: Workload) -> None:
+        if workload.is_gone and self.workloads.get(workload.name) is workload:
+            del self.workloads[workload.name]
+        for watcher in tuple(self._watchers):
+            watcher(workload)
+
+    async def _recover(self) -> None:
+        """Find every workload of the last daemon, and whatever it left running."""
+        left = await self._leftovers()
+        for record in await self._store.workloads():
+            status = recovered(record.status, monotonic())
+            config = RunConfig.decode(record.config)
+            if self._host.is_taken(record.name):
+                log.error(
+                    "%s: the configuration file has a server of this name now; it stays down", record.name
+                )
+                continue
+            workload = self._add(msgspec.structs.replace(record, status=status), config)
+            if status.retry_at is not None and record.name in left:
+                workload.leftover = left.pop(record.name)
+            if status.wanted is Wanted.REMOVED:
+                workload.hear(events.RemoveWanted(monotonic()))
+            elif status.retry_at is not None and (reason := self._allows(config)):
+                workload.hear(events.PolicyStopWanted(monotonic(), reason))
+        for runtime, leftover in left.values():
+            log.warning("removing what the last daemon left of `%s`", leftover.name)
+            await runtime.remove(leftover)
+
+    async def _leftovers(self) -> dict[str, tuple[Runtime, Leftover]]:
+        found: dict[str, tuple[Runtime, Leftover]] = {}
+        for runtime in self._runtimes:
+            for leftover in await runtime.leftovers():
+                found[leftover.name] = (runtime, leftover)
+        return found
+
+    async def _tick(self) -> None:
+        while True:
+            now = monotonic()
+            for workload in list(self.workloads.values()):
+                try:
+                    workload.tick(now)
+                except Exception:
+                    log.exception("%s: looking after it failed; it goes on", workload.name)
+            await asyncio.sleep(TICK_SECONDS)
+
+
+def policy_for(config: RunConfig) -> RestartPolicy:
+    """How patient to be with a workload."""
+    if config.is_remote:
+        return RestartPolicy(gives_up=False)
+    return RestartPolicy(idle_stop_seconds=config.fields.mooring.idle_stop_seconds)

@@ -1,0 +1,32 @@
+"""What the secrets of a workload are worth, asked for at the moment of its start and kept nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from mooring.workloads.runconfig import RunConfig
+from mooring.workloads.secrets.store import SecretPlaces, open_store
+
+
+class SecretValues:
+    """The values by environment variable; for a remote server by header, with the plain headers beside."""
+
+    def __init__(self, places: SecretPlaces) -> None:
+        self._places = places
+
+    async def __call__(self, config: RunConfig) -> Mapping[str, str]:
+        fields = config.fields
+        headers = fields.header_forward
+        if not config.is_remote and not fields.secrets:
+            return {}
+        if not config.is_remote:
+            return await asyncio.to_thread(self._resolve, config.secret_targets)
+        secret = headers.add_headers_from_secret
+        found = await asyncio.to_thread(self._resolve, secret) if secret else {}
+        return {**headers.add_plaintext_headers, **found}
+
+    def _resolve(self, wanted: Mapping[str, str]) -> dict[str, str]:
+        """Reading a secret may ask another program, or derive a key, and takes its time."""
+        store = open_store(self._places)
+        return {target: store.get(name) for target, name in wanted.items()}

@@ -1,0 +1,97 @@
+"""From a workload's configuration to something that runs: adopt what is left, or prepare, compare, start."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import msgspec
+
+from mooring.workloads.logs import WorkloadLog
+from mooring.workloads.runconfig import RunConfig
+from mooring.workloads.runconfig_effect import spec_of
+from mooring.workloads.runtime import (
+    CannotAdopt,
+    CannotRun,
+    Leftover,
+    OnEvent,
+    Resolved,
+    RunningWorkload,
+    Runtime,
+    WorkloadSpec,
+)
+
+Secrets: TypeAlias = Callable[[RunConfig], Awaitable[Mapping[str, str]]]
+"""What a workload's secrets are worth, by the environment variables they go to."""
+RuntimeFor: TypeAlias = Callable[[WorkloadSpec, str | None], Awaitable[Runtime]]
+"""Which runtime runs this, given what the person asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a source turned out to be, as the books keep it."""
+
+    resolved: bytes
+    runtime: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """What it takes to start any workload."""
+
+    runtime_for: RuntimeFor
+    secrets: Secrets
+    starts: asyncio.Semaphore
+    """How many start at the same time: a machine that starts fifty servers at once does nothing else."""
+
+    async def start(
+        self, config: RunConfig, known: bytes | None, log: WorkloadLog, on_event: OnEvent
+    ) -> tuple[RunningWorkload, Found]:
+        """Start it, or raise `CannotRun`; `known` is what it turned out to be the last time."""
+        spec = spec_of(config)
+        runtime = await self.runtime_for(spec, config.fields.mooring.runtime)
+        if reason := await runtime.problem():
+            raise CannotRun(reason)
+        resolved = await runtime.prepare(spec, log.happened)
+        if known is not None:
+            _compare(msgspec.json.decode(known, type=Resolved), resolved, config, log)
+        secrets = await self.secrets(config)
+        running = await runtime.start(spec, resolved, secrets, on_event)
+        return running, Found(msgspec.json.encode(resolved), runtime.name)
+
+
+async def adopt(
+    left: tuple[Runtime, Leftover],
+    config: RunConfig,
+    known: bytes | None,
+    log: WorkloadLog,
+    on_event: OnEvent,
+) -> RunningWorkload | None:
+    """Take over what the last daemon left running; what cannot be taken over is removed."""
+    runtime, leftover = left
+    try:
+        if known is None or not leftover.running:
+            raise CannotAdopt("it does not run")
+        resolved = msgspec.json.decode(known, type=Resolved)
+        return await runtime.adopt(leftover, spec_of(config), resolved, on_event)
+    except (CannotAdopt, msgspec.DecodeError) as error:
+        log.happened(f"what the last daemon left is removed: {error}")
+        await runtime.remove(leftover)
+        return None
+
+
+def _compare(known: Resolved, resolved: Resolved, config: RunConfig, log: WorkloadLog) -> None:
+    """Say, or refuse, that something else runs now than the last time."""
+    verify = config.fields.mooring.verify
+    if verify == "off" or known.identity == resolved.identity:
+        return
+    difference = f"it was {_identity(known)} and is now {_identity(resolved)}"
+    if verify == "require":
+        raise CannotRun(f"{difference}: if that is right, remove the workload and run it again")
+    log.happened(f"not what ran the last time: {difference}")
+
+
+def _identity(resolved: Resolved) -> str:
+    return " ".join(part for part in resolved.identity if part) or "unnamed"
