@@ -90,7 +90,22 @@ class ClientRun:
         return self.client_era != era_of(self.reference.wire)
 
 
-Configuration = ServerRun | ClientRun
+@dataclass(frozen=True, slots=True)
+class AuthoredRun:
+    """The suite as client, and a server made with `mooring.authoring`, with nothing between them."""
+
+    reference: Reference
+
+    @property
+    def name(self) -> str:
+        return f"{self.reference.suite}-{self.reference.wire}-authored"
+
+    @property
+    def crosses_eras(self) -> bool:
+        return False
+
+
+Configuration = ServerRun | ClientRun | AuthoredRun
 
 
 def era_of(wire: str) -> str:
@@ -128,4 +143,7 @@ CONFIGURATIONS: tuple[Configuration, ...] = (
     ClientRun(MODERN_CLIENT, "modern"),
     ClientRun(LEGACY_CLIENT, "modern"),
     ClientRun(MODERN_CLIENT, "legacy"),
+    AuthoredRun(STABLE),
+    AuthoredRun(LEGACY),
+    AuthoredRun(MODERN),
 )

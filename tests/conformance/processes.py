@@ -18,6 +18,7 @@ from typing import IO, Any
 from tests.conformance.setup import ROOT
 
 FIXTURE = ROOT / "tests/conformance/fixture_server.py"
+AUTHORED = ROOT / "tests/authoring/conformance_server.py"
 SERVER_ID = "fixture"
 _START_SECONDS = 30.0
 _STOP_SECONDS = 5.0
@@ -36,6 +37,15 @@ def fixture_command(transport: str, era: str, *, tasks: bool) -> list[str]:
 def running_fixture(transport: str, era: str, log: Path, *, tasks: bool = False) -> Iterator[str]:
     """Run the fixture behind HTTP or SSE; the value is its URL."""
     command = fixture_command(transport, era, tasks=tasks)
+    with log.open("w") as errors, _running(command, stdout=subprocess.PIPE, stderr=errors) as process:
+        assert process.stdout is not None
+        yield _first_line(process.stdout, command, log)
+
+
+@contextmanager
+def running_authored_fixture(log: Path) -> Iterator[str]:
+    """Run the server made with `mooring.authoring`; the value is its URL."""
+    command = [sys.executable, str(AUTHORED)]
     with log.open("w") as errors, _running(command, stdout=subprocess.PIPE, stderr=errors) as process:
         assert process.stdout is not None
         yield _first_line(process.stdout, command, log)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ruamel.yaml import YAML
-from tests.conformance.configurations import ClientRun, Configuration
+from tests.conformance.configurations import AuthoredRun, ClientRun, Configuration
 from tests.conformance.coverage import Run, lost, passed
 from tests.conformance.setup import ROOT, suite_version
 
@@ -147,6 +147,8 @@ def _table(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def _behind(configuration: Configuration) -> str:
+    if isinstance(configuration, AuthoredRun):
+        return "no gateway: a server made with `mooring.authoring`, on Streamable HTTP, both eras"
     if isinstance(configuration, ClientRun):
         return f"the suite's own server, in front of it a {configuration.client_era} client"
     place = {"http": "Streamable HTTP", "stdio": "stdio", "sse": "HTTP+SSE"}[configuration.transport]

@@ -25,7 +25,7 @@ from tests.conformance.report import (
     write_page,
 )
 from tests.conformance.setup import SetupFailed, ensure
-from tests.conformance.suites import run_directly, run_through_gateway
+from tests.conformance.suites import run_configuration, run_directly
 
 # The suite waits more than it works, but some of its scenarios look at the clock.
 _AT_ONCE = 3
@@ -126,7 +126,7 @@ def _compare_one(
     # References were submitted first, so this waits for a run in progress, never for one behind it.
     direct = reference.result()
     try:
-        through = run_through_gateway(configuration, folder / configuration.name)
+        through = run_configuration(configuration, folder / configuration.name)
         outcome = compare(configuration, direct, through, impossible)
     except (ProcessFailed, subprocess.TimeoutExpired) as problem:
         required = compare(configuration, direct, {}, []).required

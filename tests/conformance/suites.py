@@ -13,13 +13,20 @@ from typing import Any
 from tests.conformance.configurations import (
     CLIENT_SCENARIOS,
     TASK_SCENARIOS,
+    AuthoredRun,
     ClientRun,
+    Configuration,
     Reference,
     ServerRun,
     era_of,
 )
 from tests.conformance.coverage import Run, read_run
-from tests.conformance.processes import running_fixture, running_gateway, warm_fixture_command
+from tests.conformance.processes import (
+    running_authored_fixture,
+    running_fixture,
+    running_gateway,
+    warm_fixture_command,
+)
 from tests.conformance.setup import NODE, ROOT, suite_entry
 
 _PACKAGES = {"stable": "conformance-stable", "alpha": "conformance-alpha"}
@@ -42,8 +49,12 @@ def run_directly(reference: Reference, folder: Path) -> Run:
         return run_server_suite(reference, url, folder)
 
 
-def run_through_gateway(configuration: ServerRun | ClientRun, folder: Path) -> Run:
+def run_configuration(configuration: Configuration, folder: Path) -> Run:
+    """Through the gateway, or directly against a server that we made."""
     folder.mkdir(parents=True)
+    if isinstance(configuration, AuthoredRun):
+        with running_authored_fixture(folder / "fixture.log") as url:
+            return run_server_suite(configuration.reference, url, folder)
     if isinstance(configuration, ClientRun):
         era = configuration.client_era
         return _run_client_scenarios(configuration.reference, folder, era, through_gateway=True)

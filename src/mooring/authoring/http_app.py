@@ -142,6 +142,8 @@ class HttpApp:
             refuse(reply, 400, InvalidRequest(f"unsupported `MCP-Protocol-Version`: {shown}"), headers)
             return
         sink = PostSink(reply, headers, client.streams)
+        if self._settings.always_stream and envelope.is_request:
+            sink.open()
         self._engine.legacy(client.session, envelope, sink)
         if not envelope.is_request:
             reply.send(202, headers, b"")

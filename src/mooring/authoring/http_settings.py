@@ -24,6 +24,9 @@ class HttpSettings:
     """Web pages that may call; the server's own address always may."""
     insecure_allow_anonymous: bool = False
     """Listen to other machines although everybody there may call."""
+    always_stream: bool = False
+    """Answer legacy requests on an event stream from the start, so that no answer is lost with a connection;
+    otherwise only those that take long, or have something to say before."""
     max_body_bytes: int = 8 * 1024 * 1024
     session_idle_seconds: float = 3600.0
     tls: ssl.SSLContext | None = None

@@ -38,7 +38,7 @@ class PostSink:
         self._headers += headers
 
     def emit(self, message: bytes) -> None:
-        if self._stream is not None or self._open():
+        if self._stream is not None or self.open():
             self._write(message)
 
     def answer(self, message: bytes, status: int = 200) -> None:
@@ -59,7 +59,7 @@ class PostSink:
 
     def close_stream(self, retry_milliseconds: int | None) -> None:
         """Only clients that were told where the stream is can come back for the rest of it."""
-        if self._streams is None or not self._streams.primes or not (self._stream or self._open()):
+        if self._streams is None or not self._streams.primes or not (self._stream or self.open()):
             return
         assert self._log is not None
         assert self._stream is not None
@@ -74,9 +74,9 @@ class PostSink:
             return
         patience = MODERN_STREAM_AFTER_SECONDS if self._streams is None else LEGACY_STREAM_AFTER_SECONDS
         if now - self._since >= patience:
-            self._open()
+            self.open()
 
-    def _open(self) -> bool:
+    def open(self) -> bool:
         """Turn the response into a stream, if the client takes one."""
         if self._reply.closed or not accepts_streams(self._reply):
             return False
