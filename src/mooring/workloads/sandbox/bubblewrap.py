@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import sys
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ INSIDE: Final = "/run/mooring"
 TEMPORARY_BYTES: Final = 1024**3
 """How much the private /tmp and home may hold, each; it is memory, and counts as the workload's."""
 PROBE_SECONDS: Final = 20.0
+_OLDEST_PYTHON: Final = 9
 
 _INSTALL: Final = (
     "install it (`apt-get install bubblewrap`, `dnf install bubblewrap`), or say `--sandbox off` to run "
@@ -48,6 +50,7 @@ class Files:
             "hosts": "127.0.0.1 localhost mooring\n",
             "nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
             "resolv.conf": "",
+            "launcher.py": Path(launcher.__file__).read_text(),
         }
         for name, text in contents.items():
             path = self.folder / name
@@ -56,18 +59,29 @@ class Files:
 
     def arguments(self) -> list[str]:
         names = ("passwd", "group", "hosts", "nsswitch.conf", "resolv.conf")
-        return [word for name in names for word in ("--ro-bind", str(self.folder / name), f"/etc/{name}")]
+        pairs = [(name, f"/etc/{name}") for name in names] + [("launcher.py", f"{INSIDE}/launcher.py")]
+        return [word for name, inside in pairs for word in ("--ro-bind", str(self.folder / name), inside)]
 
 
+@lru_cache(maxsize=1)
 def interpreter() -> tuple[str, list[str]]:
     """A bare Python inside the sandbox for the launcher, and the mounts it needs."""
     # The one behind a virtual environment: that is what the environment only points to.
     executable = Path(getattr(sys, "_base_executable", "") or sys.executable).resolve()
     prefix = Path(sys.base_prefix).resolve()
+    if not executable.is_relative_to("/usr"):
+        executable = _system_python() or executable
     if executable.is_relative_to("/usr"):
         return str(executable), []
     inside = f"{INSIDE}/python"
     return f"{inside}/{executable.relative_to(prefix)}", ["--ro-bind", str(prefix), inside]
+
+
+def _system_python() -> Path | None:
+    """The distribution's Python, if the launcher can run on it: it is inside anyway, and small."""
+    found = Path("/usr/bin/python3").resolve()
+    version = re.fullmatch(r"python3\.(\d+)", found.name)
+    return found if version and int(version[1]) >= _OLDEST_PYTHON and found.is_file() else None
 
 
 @lru_cache(maxsize=1)
@@ -80,7 +94,6 @@ def _fixed_arguments() -> tuple[str, ...]:
         *("--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(TEMPORARY_BYTES)),
         *("--tmpfs", "/tmp"),  # noqa: S108
         *python_mounts,
-        *("--ro-bind", launcher.__file__, f"{INSIDE}/launcher.py"),
     )
 
 

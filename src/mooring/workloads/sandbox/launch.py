@@ -31,6 +31,7 @@ MAX_ORDER_BYTES: Final = 128 * 1024  # what a socket takes without anybody readi
 GROUP_POLL_SECONDS: Final = 0.05
 GROUP_TRIES: Final = 40
 _SPARE_ADDRESS_SPACE: Final = 4
+_OLD_FORMAT: Final = 2  # every Python the launcher may run on reads it
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class Launch:
             list(program.argv),
             dict(program.env),
         )
-        data = marshal.dumps(orders)
+        data = marshal.dumps(orders, _OLD_FORMAT)
         if len(data) > MAX_ORDER_BYTES:
             raise CannotRun("the command and its environment are too long together: shorten them")
         self._ours.sendall(len(data).to_bytes(4, "big") + data)
