@@ -19,6 +19,7 @@ from time import monotonic
 from typing import Final, Self, TypeAlias
 
 from mooring.config import guarding, schema
+from mooring.config.files_build import adapters_for, service_for, wants_files
 from mooring.config.loading import ConfigError
 from mooring.config.locations import socket_in
 from mooring.config.running import entry_of, run_config_of
@@ -34,11 +35,14 @@ from mooring.gateway.sessions import SessionTable
 from mooring.gateway.tracing import Record, Tracer, encode_record
 from mooring.gateway.upstream import Upstream, UpstreamPolicy
 from mooring.interfaces.door import Door, Place, Refused, local_principal
+from mooring.interfaces.downloads import Downloads
+from mooring.interfaces.file_requests import FileRequests
 from mooring.interfaces.gateway_app import GatewayApp, Rules
 from mooring.interfaces.rest.groups import GroupOperations
 from mooring.interfaces.rest.router import RestApi
 from mooring.interfaces.rest.system import SystemOperations
 from mooring.interfaces.rest.workloads import WorkloadOperations
+from mooring.interfaces.uploads import Uploads
 from mooring.interfaces.web_guard import WebGuard
 from mooring.interfaces.well_known import PREFIX, ResourceMetadata
 from mooring.protocol.versions import Era
@@ -111,6 +115,7 @@ class Gateway:
             _TraceFile(config.trace.file, with_bytes=config.trace.bytes) if config.trace.file else None
         )
         self._guard = guarding.Guard(config)
+        self._files = service_for(config, self._seal, load_key(root / "seal.key"))
         self._entries: dict[str, schema.Server] = {}
         self.servers: dict[str, Server] = {}
         self.stop_wanted = asyncio.Event()
@@ -147,6 +152,8 @@ class Gateway:
         self._url = (config.public_url or own).rstrip("/")
         api = self._api(store)
         self._app = GatewayApp(self._sessions, self._dispatcher, self._rules(config), api)
+        await self._open_files(config)
+        stack.push_async_callback(self._files.close)
         for entry in config.servers:
             self._add_entry(entry)
         await stack.enter_async_context(self._supervisor)
@@ -158,6 +165,18 @@ class Gateway:
         sweeper = asyncio.get_running_loop().create_task(self._sweep())
         stack.callback(sweeper.cancel)
         self.started = Started(self._url, socket, [(entry, self.url_of(entry)) for entry in self.servers])
+
+    async def _open_files(self, config: schema.Config) -> None:
+        """Where files come in and go out; a gateway without adapters has none of it."""
+        if not any(wants_files(entry) for entry in config.servers) or self._files.is_open:
+            return
+        self._files.links.base = self._url
+        await self._files.start()
+        requests = FileRequests(self._files, self.servers, self._sessions, lambda: self._app.rules)
+        downloads = Downloads(requests, artifacts=config.core.allow_artifacts_download)
+        self._app.add_prefix(f"{self._files.links.upload_path}/".encode(), Uploads(requests).endpoint)
+        self._app.add_prefix(b"/artifacts/", downloads.endpoint)
+        self._app.add_prefix(b"/files/once/", downloads.endpoint)
 
     async def _close_listener(self, listener: Listener) -> None:
         busy = any(server.exchanges for server in self.servers.values())
@@ -263,6 +282,7 @@ class Gateway:
         other = [name for name in new if name in self._entries and new[name] != self._entries[name]]
         added = [name for name in new if name not in self._entries]
         self._config = config
+        await self._open_files(config)
         retired = [self._take_out(name) for name in (*gone, *other)]
         for name in (*other, *added):
             self._add_entry(new[name])
@@ -287,7 +307,20 @@ class Gateway:
         )
         upstream = Upstream(entry.id, dialer, pinned, policy, tracer)
         chain = self._guard.chain_for(entry)
-        return Server(entry.id, upstream, self._interactions, tracer, chain.middlewares, chain.methods)
+        if not wants_files(entry):
+            return Server(entry.id, upstream, self._interactions, tracer, chain.middlewares, chain.methods)
+        adapters = adapters_for(self._files, self._config, entry)
+        methods = chain.methods
+        if not chain.middlewares:
+            methods = adapters.methods
+        elif methods is not None:
+            methods |= adapters.methods
+        server = Server(
+            entry.id, upstream, self._interactions, tracer, [*chain.middlewares, adapters], methods
+        )
+        adapters.attach(server)
+        self._dispatcher.spawn(adapters.wire_now())
+        return server
 
     def _http_dialer(self, entry: schema.Server) -> tuple[Dialer, Verdict]:
         assert entry.upstream is not None
