@@ -106,19 +106,21 @@ def test_changing_the_key_keeps_the_secrets(mooring: Command) -> None:
 def test_the_keyring_holds_the_key_where_there_is_one(mooring: Command, tmp_path: Path) -> None:
     mooring.environment["PYTHON_KEYRING_BACKEND"] = "tests.support.file_keyring.FileKeyring"
     mooring.environment["FILE_KEYRING"] = str(tmp_path / "keyring.json")
-    done = mooring("secret", "setup")
+    done = mooring.process("secret", "setup")
     assert "a key in the OS keyring" in done.stderr
-    mooring.ok("secret", "set", "a", stdin="1")
-    assert mooring.ok("secret", "get", "a") == "1\n"
+    assert mooring.process("secret", "set", "a", stdin="1").returncode == 0
+    assert mooring.process("secret", "get", "a").stdout == "1\n"
     assert not (mooring.data / "secrets.key").exists()
     assert len(json.loads((tmp_path / "keyring.json").read_text())) == 1
     (tmp_path / "keyring.json").unlink()
-    assert "the OS keyring has no key" in mooring.refusal("secret", "get", "a")
+    assert "the OS keyring has no key" in mooring.process("secret", "get", "a").stderr
 
 
 def test_without_keyring_and_terminal_a_key_file_is_made(mooring: Command) -> None:
-    assert "opened by a key file" in mooring("secret", "setup").stderr
-    assert "the OS keyring cannot be used here" in mooring.refusal("secret", "setup", "--key", "keyring")
+    assert "opened by a key file" in mooring.process("secret", "setup").stderr
+    assert (
+        "the OS keyring cannot be used here" in mooring.process("secret", "setup", "--key", "keyring").stderr
+    )
 
 
 @pytest.mark.parametrize("name", ["", " a", "a,b", "a\nb", "mooring/own", "-x" * 200])

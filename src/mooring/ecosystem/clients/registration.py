@@ -24,6 +24,10 @@ _DEFAULT_URL = re.compile(
 )
 
 
+CommandFor = Callable[[str], list[str]]
+"""What a client starts to reach the server with this id, if it cannot take a URL."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
     """One of our servers as a client reaches it. The URL stays the same as long as the server exists."""
@@ -73,7 +77,7 @@ class ClientBook:
     """The registered clients of one user."""
 
     def __init__(
-        self, folder: Path, places: ClientPlaces, command: list[str], seal: Callable[[], Seal | None]
+        self, folder: Path, places: ClientPlaces, command: CommandFor, seal: Callable[[], Seal | None]
     ) -> None:
         self._file = folder / "clients.json"
         self._places = places
@@ -119,7 +123,7 @@ class ClientBook:
         conflicts = tuple(name for name in wanted if name in current and name not in own)
         puts: dict[str, Entry] = {}
         for name, server in wanted.items():
-            entry = client.entry(name, server.url, [*self._command, server.id])
+            entry = client.entry(name, server.url, self._command(server.id))
             if (replacing or name not in conflicts) and current.get(name) != entry:
                 puts[name] = _merged(current.get(name, {}) if name in own else {}, entry, client)
         puts = {name: entry for name, entry in puts.items() if current.get(name) != entry}
@@ -214,13 +218,8 @@ class ClientBook:
             url = entry.get(key)
             if isinstance(url, str) and (match := _DEFAULT_URL.fullmatch(url)):
                 return match.group(1)
-        words = _words(entry)
-        for at in range(len(words) - 2):
-            program = PurePath(words[0].replace("\\", "/")).name.lower().removesuffix(".exe")
-            if words[at : at + 2] == ["proxy", "stdio"] and (
-                "mooring" in program or "mooring" in " ".join(words[:at])
-            ):
-                return words[at + 2]
+        if server := _bridged(_words(entry)):
+            return server
         registered = self.registrations().get(client.id)
         server = registered.entries.get(name) if registered else None
         urls = [value for value in entry.values() if isinstance(value, str)]
@@ -279,6 +278,14 @@ def _merged(old: Entry, new: Entry, client: ClientKind) -> Entry:
     """The new entry with what the person added to the old one; what earlier versions wrote goes."""
     ours = {client.url_key, client.type_key, "url", "serverUrl", "httpUrl", "uri", "command", "args", "type"}
     return {**new, **{key: value for key, value in old.items() if key not in ours and key not in new}}
+
+
+def _bridged(words: list[str]) -> str | None:
+    """The server that `mooring proxy stdio ID` leads to."""
+    at = next((at for at in range(1, len(words)) if words[at - 1 : at + 1] == ["proxy", "stdio"]), None)
+    if at is None or not any("mooring" in PurePath(word.replace("\\", "/")).name for word in words[:at]):
+        return None
+    return next((word for word in words[at + 1 :] if not word.startswith("-")), None)
 
 
 def _words(entry: Entry) -> list[str]:

@@ -21,6 +21,13 @@ _SECRET_VALUE = re.compile(
 )
 _DENSE = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9+/_=-]{32,}")
 _PASSWORD_IN_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@", re.IGNORECASE)
+_QUOTED_PAIR = re.compile(
+    r"""(?P<name>[\w.$-]+)["']?\s*[:=]\s*(?P<quote>["'])(?P<value>(?:\\.|(?!(?P=quote)).)+)(?P=quote)"""
+)
+_FLAG_PAIR = re.compile(r"""(?P<name>--?[\w-]+)["']?(?:=|["']?,\s*["']|\s+)(?P<value>[^\s"',\]]+)""")
+_PLAIN_PAIR = re.compile(
+    r"""^[-+ ]?\s*(?:- )?["']?(?P<name>[\w.-]+)["']?\s*[:=]\s*(?P<value>[^\s"'{\[].*)$"""
+)
 _REFERENCE = re.compile(r"\$\{[^}]+\}")
 _SCHEME = re.compile(r"(Bearer|Basic|Token)\s+(.+)", re.IGNORECASE | re.DOTALL)
 
@@ -43,6 +50,19 @@ def looks_secret(name: str, value: str) -> bool:
     if _SECRET_NAME.search(name):
         return value.lower() not in ("true", "false", "none", "null") and not _is_path(value)
     return bool(_DENSE.fullmatch(value)) and not _is_path(value)
+
+
+def hidden(line: str) -> str:
+    """A line of some configuration without the values that look secret."""
+
+    def hide(match: re.Match[str]) -> str:
+        name, value = match.group("name"), match.group("value")
+        if not looks_secret(name, value):
+            return match.group()
+        return match.group().replace(value, "********")
+
+    line = _SECRET_VALUE.sub("********", _PASSWORD_IN_URL.sub("********@", _QUOTED_PAIR.sub(hide, line)))
+    return _PLAIN_PAIR.sub(hide, _FLAG_PAIR.sub(hide, line))
 
 
 def without_secrets(

@@ -12,6 +12,8 @@ from typing import Any
 def add_parsers(commands: Any) -> None:
     """All commands of this page."""
     _add_secret(commands)
+    _add_client(commands)
+    _add_import(commands)
 
 
 def _add_secret(commands: Any) -> None:
@@ -61,6 +63,138 @@ def _add_secret(commands: Any) -> None:
     delete = actions.add_parser("delete", help="forget a secret", allow_abbrev=False)
     delete.add_argument("name", metavar="NAME", help="its name")
     delete.set_defaults(handler="secret:delete_secret")
+
+
+def _add_client(commands: Any) -> None:
+    client = commands.add_parser("client", help="tell AI clients about the servers", allow_abbrev=False)
+    actions = client.add_subparsers(title="actions", metavar="ACTION", required=True)
+    where = _where()
+
+    status = actions.add_parser(
+        "status", help="show which clients are here and registered", parents=[where], allow_abbrev=False
+    )
+    status.add_argument("--all", action="store_true", help="also list clients that were not found here")
+    _add_format(status)
+    status.set_defaults(handler="client_files:status")
+
+    setup = actions.add_parser(
+        "setup",
+        help="register the clients found here",
+        description="Register every client found here: show what would change in its file, ask, write.",
+        parents=[where, _which_servers(), _consent()],
+        allow_abbrev=False,
+    )
+    setup.set_defaults(handler="client_files:setup")
+
+    register = actions.add_parser(
+        "register",
+        help="write our servers into clients' files",
+        description="Write our servers into clients' files, now and whenever a server comes or goes.",
+        parents=[where, _which_servers(), _consent()],
+        allow_abbrev=False,
+    )
+    register.add_argument(
+        "clients", metavar="CLIENT", nargs="+", help="ids, as `mooring client status` shows"
+    )
+    register.add_argument("--create", action="store_true", help="also for a client that was not found here")
+    register.set_defaults(handler="client_files:register")
+
+    remove = actions.add_parser(
+        "remove",
+        help="take our servers out of clients' files",
+        parents=[where, _consent()],
+        allow_abbrev=False,
+    )
+    remove.add_argument("clients", metavar="CLIENT", nargs="+", help="their ids")
+    remove.set_defaults(handler="client_files:remove")
+
+    undo = actions.add_parser(
+        "undo",
+        help="take back the last change of a client's file, byte for byte",
+        parents=[where],
+        allow_abbrev=False,
+    )
+    undo.add_argument("client", metavar="CLIENT", help="its id")
+    undo.set_defaults(handler="client_files:undo")
+
+    take = actions.add_parser(
+        "take-over",
+        help="import a client's own servers and point it to us",
+        description="Import a client's own servers (secrets go into the secret store) and point it to us.",
+        parents=[where, _target(), _consent()],
+        allow_abbrev=False,
+    )
+    take.add_argument("client", metavar="CLIENT", help="its id")
+    take.set_defaults(handler="client_takeover:take_over")
+
+    give = actions.add_parser(
+        "give-back",
+        help="undo a take-over: the client has its own servers again",
+        parents=[where],
+        allow_abbrev=False,
+    )
+    give.add_argument("client", metavar="CLIENT", help="its id")
+    give.set_defaults(handler="client_takeover:give_back")
+
+
+def _add_import(commands: Any) -> None:
+    parser = commands.add_parser(
+        "import",
+        help="take servers from another program's file",
+        description="Take servers from a file with `mcpServers`, VS Code's `servers`, Codex's config.toml or "
+        "a Remote MCP Adapter configuration. Secrets in it go into the secret store.",
+        parents=[_where(), _target(), _consent()],
+        allow_abbrev=False,
+    )
+    parser.add_argument("source", metavar="SOURCE", help="a file, or the id of a client")
+    _add_format(parser)
+    parser.set_defaults(handler="import_:run")
+
+
+def _which_servers() -> argparse.ArgumentParser:
+    which = argparse.ArgumentParser(add_help=False)
+    which.add_argument(
+        "--server", metavar="ID", action="append", default=[], help="only this server; may be repeated"
+    )
+    which.add_argument("--group", metavar="GROUP", help="only servers of this group")
+    which.add_argument(
+        "--replace", action="store_true", help="overwrite entries of the same name that are not ours"
+    )
+    return which
+
+
+def _target() -> argparse.ArgumentParser:
+    target = argparse.ArgumentParser(add_help=False)
+    group = target.add_mutually_exclusive_group()
+    group.add_argument(
+        "--into",
+        metavar="FILE",
+        default="mooring.yaml",
+        help="the configuration to add to (default: ./mooring.yaml)",
+    )
+    group.add_argument(
+        "--run", action="store_true", help="run them as workloads of the running gateway instead"
+    )
+    target.add_argument(
+        "--only", metavar="NAME", action="append", default=[], help="only this server; may be repeated"
+    )
+    return target
+
+
+def _consent() -> argparse.ArgumentParser:
+    consent = argparse.ArgumentParser(add_help=False)
+    consent.add_argument("--yes", action="store_true", help="do not ask")
+    consent.add_argument("--dry-run", action="store_true", help="only show what would change")
+    return consent
+
+
+def _where() -> argparse.ArgumentParser:
+    """The flags that say which running gateway is meant."""
+    where = argparse.ArgumentParser(add_help=False)
+    group = where.add_mutually_exclusive_group()
+    group.add_argument("--config", metavar="FILE", help="the file the gateway was started with")
+    group.add_argument("--socket", metavar="PATH", help="its control socket (or set MOORING_SOCKET)")
+    return where
 
 
 def _add_format(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from mooring.config.locations import default_data_directory
+from mooring.ecosystem.clients.table import ClientPlaces
 from mooring.workloads.secrets.store import SecretPlaces
 
 
@@ -21,3 +22,8 @@ def secret_places(key_file: Path | None = None) -> SecretPlaces:
     # The prompt goes to the terminal itself: stdin may be a pipe with the secret in it.
     can_ask = sys.stderr.isatty()
     return SecretPlaces(data_directory(), os.environ, getpass.getpass if can_ask else None, key_file)
+
+
+def client_places() -> ClientPlaces:
+    """The folders in which clients of this user keep their files."""
+    return ClientPlaces(Path.home(), sys.platform, os.environ)

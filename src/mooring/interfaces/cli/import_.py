@@ -1,0 +1,196 @@
+"""`mooring import`: servers from another program's file into `mooring.yaml` or the running daemon."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import json
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TypeVar
+
+from mooring.ecosystem.clients.editing import ClientFileError, Edit, apply, preview, read_text
+from mooring.ecosystem.clients.table import BY_ID
+from mooring.ecosystem.documents.editing import DocumentError, Section, entries
+from mooring.ecosystem.importers.found import CannotImport, FoundFile
+from mooring.ecosystem.importers.planning import (
+    ImportPlan,
+    as_configuration,
+    as_run_config,
+    plan_import,
+    problems_of_run_config,
+)
+from mooring.ecosystem.importers.reading import read_section, read_servers
+from mooring.interfaces.cli.asking import confirmed, show_diff
+from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.output import one_line, print_table
+from mooring.interfaces.cli.user_places import client_places, secret_places
+from mooring.interfaces.cli.workload_calls import run_workload, workload_names
+from mooring.workloads.secrets.errors import NotSetUp, SecretsError
+from mooring.workloads.secrets.store import SecretStore, open_store
+
+T = TypeVar("T")
+SERVERS = Section("yaml", "servers", "list", "id")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show what will happen, ask, do it."""
+    found = _found(arguments.source)
+    plan = plan_for(found, arguments)
+    show(plan, arguments.format)
+    if not plan.servers:
+        raise Failed("there is nothing to import")
+    target = None if arguments.run else Path(arguments.into)
+    if target is not None:
+        edit = edit_of(plan)
+        change = _tried(lambda: preview(target, SERVERS, edit))
+        show_diff(target, _text(change.before), _text(change.after))
+    if arguments.dry_run or not confirmed(arguments, f"import {len(plan.servers)} servers?"):
+        return 0
+    carry_out(plan, target, arguments)
+    return 0
+
+
+def plan_for(found: FoundFile, arguments: argparse.Namespace) -> ImportPlan:
+    """What would be imported, with ids and names of secrets that are still free."""
+    into_daemon = arguments.run
+    taken = workload_names(arguments) if into_daemon else _ids_in(Path(arguments.into))
+    plan = plan_import(found, taken, _secret_names(), arguments.only, whole_headers=into_daemon)
+    if into_daemon:
+        problems = [problem for server in plan.servers for problem in problems_of_run_config(server)]
+        if problems:
+            raise Failed("; ".join(problems))
+    return plan
+
+
+def carry_out(plan: ImportPlan, target: Path | None, arguments: argparse.Namespace) -> None:
+    """Secrets first: a server without its secret would fail, a secret without its server hurts nobody."""
+    _store_secrets(plan)
+    if target is None:
+        for server in plan.servers:
+            run_workload(arguments, as_run_config(server))
+            print(f"`{server.id}` runs", file=sys.stderr)
+        return
+    if not target.exists():
+        _tried(lambda: target.write_text("mooring: 1\n", encoding="utf-8"))
+    _tried(lambda: apply(target, SERVERS, edit_of(plan)))
+    print(f"imported into `{target}`; serve it with `mooring serve --config {target}`", file=sys.stderr)
+
+
+def edit_of(plan: ImportPlan) -> Edit:
+    """What the import writes into a `mooring.yaml`."""
+    return Edit({server.id: as_configuration(server) for server in plan.servers})
+
+
+def show(plan: ImportPlan, format_: str) -> None:
+    """The plan on stdout, without any secret's value."""
+    if format_ == "json":
+        print(json.dumps(_as_json(plan), indent=2, ensure_ascii=False))
+        return
+    print(f"this is {plan.kind}", file=sys.stderr)
+    if plan.servers:
+        rows = [
+            [
+                each.id,
+                one_line(each.server.name),
+                "remote" if each.server.url else "process",
+                str(len(each.secrets)),
+                one_line(each.summary),
+            ]
+            for each in plan.servers
+        ]
+        print_table(("id", "name there", "kind", "secrets", "what"), rows, sys.stdout)
+    for moved in plan.secrets:
+        print(
+            f"secret `{moved.name}`: the value of {moved.place} goes into the secret store", file=sys.stderr
+        )
+    for note in plan.notes:
+        print(one_line(note), file=sys.stderr)
+
+
+def _as_json(plan: ImportPlan) -> dict[str, object]:
+    servers = [
+        {
+            "id": each.id,
+            "name": each.server.name,
+            "entry": as_configuration(each),
+            "secrets": [{"name": moved.name, "from": moved.place} for moved in each.secrets],
+        }
+        for each in plan.servers
+    ]
+    return {"kind": plan.kind, "servers": servers, "notes": list(plan.notes)}
+
+
+def _found(source: str) -> FoundFile:
+    path = Path(source)
+    try:
+        if source in BY_ID and not path.exists():
+            client = BY_ID[source]
+            return read_section(
+                read_text(client.path(client_places())), client.section, f"{client.title}'s file"
+            )
+        if not path.exists():
+            raise Failed(f"there is no file `{source}`, and no client of this name: `mooring client status`")
+        return read_servers(read_text(path), path.name)
+    except (CannotImport, ClientFileError) as error:
+        raise Failed(str(error)) from error
+    except DocumentError as error:
+        raise Failed(f"`{source}` {error}") from error
+
+
+def _ids_in(target: Path) -> Iterable[str]:
+    try:
+        return entries(read_text(target), SERVERS)
+    except ClientFileError as error:
+        raise Failed(str(error)) from error
+    except DocumentError as error:
+        raise Failed(f"`{target}` {error}") from error
+
+
+def _secret_names() -> list[str]:
+    try:
+        return open_store(secret_places()).names()
+    except NotSetUp:
+        return []
+    except SecretsError as error:
+        raise Failed(str(error)) from error
+
+
+def _store_secrets(plan: ImportPlan) -> None:
+    if not plan.secrets and not plan.wanted_secrets:
+        return
+    try:
+        store = open_store(secret_places())
+        for moved in plan.secrets:
+            store.set(moved.name, moved.value)
+        _ask_for(plan.wanted_secrets, store)
+    except NotSetUp as error:
+        raise Failed(
+            "there are secrets in this file and no place to keep them: run `mooring secret setup` first"
+        ) from error
+    except SecretsError as error:
+        raise Failed(str(error)) from error
+
+
+def _ask_for(wanted: dict[str, str], store: SecretStore) -> None:
+    for name, purpose in wanted.items():
+        if name in store.names():
+            continue
+        if sys.stdin.isatty() and (value := getpass.getpass(f"{purpose} ({name}): ")):
+            store.set(name, value)
+        else:
+            print(f"`{name}` is still needed ({purpose}): run `mooring secret set {name}`", file=sys.stderr)
+
+
+def _text(data: bytes | None) -> str:
+    return (data or b"").decode("utf-8", "replace")
+
+
+def _tried(action: Callable[[], T]) -> T:
+    try:
+        return action()
+    except ClientFileError as error:
+        raise Failed(str(error)) from error
+    except OSError as error:
+        raise Failed(f"cannot write `{error.filename}`: {(error.strerror or 'refused').lower()}") from error
