@@ -13,6 +13,7 @@ from mooring.ecosystem.importers.secrets_found import Moved, without_secrets
 
 Entry = dict[str, Any]
 
+_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(?::-[^}]*)?\}")
 _SECRET = re.compile(r"\$\{secret:([^}]+)\}")
 
 
@@ -143,8 +144,13 @@ def problems_of_run_config(planned: PlannedServer) -> list[str]:
         return [f"`{planned.id}` has a secret in its URL: import it into a mooring.yaml instead"]
     values = {**server.env, **server.headers}
     mixed = [key for key, value in values.items() if _SECRET.search(value) and not _SECRET.fullmatch(value)]
+    open_ = [key for key, value in values.items() if _VARIABLE.search(value)]
     return [
-        f"`{planned.id}` mixes a secret with other text in `{key}`: store the whole value" for key in mixed
+        *(
+            f"`{planned.id}` mixes a secret with other text in `{key}`: store the whole value"
+            for key in mixed
+        ),
+        *(f"`{planned.id}` takes `{key}` from the environment: write its value instead" for key in open_),
     ]
 
 
