@@ -82,7 +82,6 @@ class Call:
     """The answer, for the id that it will have, of a call that ended while its client was away."""
     parked: str = ""
     kept: list[tuple[str, Json]] = field(default_factory=list[tuple[str, Json]])
-    on_cancel: Callable[[], None] | None = None
 
     @property
     def meta(self) -> Json:
@@ -112,8 +111,6 @@ class Call:
 
     def cancel(self) -> None:
         self.token.cancel()
-        if self.on_cancel is not None:
-            self.on_cancel()
         for _, future in list(self.questions.values()):
             future.cancel()
         if self.task is not None:

@@ -75,7 +75,8 @@ class Threads:
                         return
                 continue
             try:
-                outcome, error = context.run(function), None
+                # Cancelled while it waited for a thread: then it has not begun, and does not.
+                outcome, error = (None if future.cancelled() else context.run(function)), None
             except BaseException as caught:  # noqa: BLE001 - it belongs to whoever waits for the outcome
                 outcome, error = None, caught
             with self._lock:

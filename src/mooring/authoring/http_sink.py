@@ -40,6 +40,8 @@ class PostSink:
     def emit(self, message: bytes) -> None:
         if self._stream is not None or self.open():
             self._write(message)
+        elif self._streams is not None:  # it takes no stream here, but may have one for everything else
+            self._streams.push(message)
 
     def answer(self, message: bytes, status: int = 200) -> None:
         self.done = True

@@ -67,13 +67,23 @@ def write(shape: Shape, references: References) -> Schema:
 def hints_of(owner: Any) -> dict[str, Any]:
     """The annotations of a function or class, with `Annotated` kept and names looked up."""
     try:
-        return typing.get_type_hints(owner, include_extras=True)
+        try:
+            return typing.get_type_hints(owner, include_extras=True)
+        except NameError:  # perhaps it is local to the function in which `owner` is being defined
+            return typing.get_type_hints(owner, localns=_locals_of_definer(), include_extras=True)
     except NameError as error:
         name = getattr(owner, "__qualname__", repr(owner))
         raise Undescribable(
-            f"`{name}`: the annotation `{error.name}` cannot be found; define it at module level, or leave "
-            "out `from __future__ import annotations`"
+            f"`{name}`: the annotation `{error.name}` cannot be found; define it before, or at module level"
         ) from error
+
+
+def _locals_of_definer() -> dict[str, Any]:
+    """The names where the code stands that defines a tool: the nearest frame that is not ours."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(__package__ or ""):
+        frame = frame.f_back
+    return dict(frame.f_locals) if frame is not None else {}
 
 
 class Inference:

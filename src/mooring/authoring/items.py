@@ -86,6 +86,10 @@ class Handler:
         self.signature: Signature = read_signature(function, Context)
         self.name = options.name or _name_of(function)
         self._is_async = _is_coroutine_function(function)
+        if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+            raise BadDefinition(
+                f"`{self.name}` is a generator; return a list, and tell of it with `progress`"
+            )
 
     @property
     def description(self) -> str:
@@ -177,7 +181,10 @@ class Tool(Handler):
             ]
             if problems:
                 raise Invalid(problems)
-        return self._arguments.read(arguments, ())
+        try:
+            return self._arguments.read(arguments, ())
+        except RecursionError:
+            raise Invalid((Problem((), "is nested too deeply"),)) from None
 
     def keeps_promise(self, data: Any) -> bool:
         """Whether structured content is what the output schema says."""

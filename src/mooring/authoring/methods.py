@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import logging
 import secrets
@@ -206,8 +207,8 @@ class Methods:
         given = call.params.get("context")
         others: Any = cast("Json", given).get("arguments") if isinstance(given, dict) else None
         wanted = len(inspect.signature(completer).parameters)
-        outcome = completer(*(value, others or {})[:wanted])
-        values = await outcome if inspect.isawaitable(outcome) else outcome
+        ask = functools.partial(completer, *(value, others or {})[:wanted])
+        values = await (ask() if inspect.iscoroutinefunction(completer) else self._threads.run(ask))
         return {"completion": completion_of(values)}
 
     def _completed(self, reference: Any) -> tuple[TextArguments, str]:

@@ -20,23 +20,19 @@ JSON_TYPE: Final = "application/json"
 
 
 def says_nothing_structured(returns: Any) -> bool:
-    """Return annotations that are content rather than data: text, blocks, or nothing at all."""
-    if returns in (inspect.Parameter.empty, None, types.NoneType, str, Any, object, Result):
+    """Return annotations that promise content, or nothing at all, rather than data."""
+    if returns in (inspect.Parameter.empty, None, types.NoneType, str, Any, object, Result, list, tuple):
         return True
-    origin = typing.get_origin(returns)
+    origin, parts = typing.get_origin(returns), typing.get_args(returns)
     if origin is typing.Annotated:
-        return says_nothing_structured(typing.get_args(returns)[0])
-    if origin in (typing.Union, types.UnionType, list, tuple, Sequence, typing.Sequence):
-        parts = [part for part in typing.get_args(returns) if part is not Ellipsis]
-        contents = [part for part in parts if _is_content(part)]
-        return bool(contents) and all(part in (str, types.NoneType) or _is_content(part) for part in parts)
-    return _is_content(returns)
-
-
-def _is_content(kind: Any) -> bool:
-    if typing.get_origin(kind) is not None:
-        return says_nothing_structured(kind)
-    return inspect.isclass(kind) and issubclass(kind, (*BLOCKS, Result))
+        return says_nothing_structured(parts[0])
+    if origin in (typing.Union, types.UnionType):
+        return all(says_nothing_structured(part) for part in parts)
+    if origin in (list, tuple, Sequence):
+        # A list of nothing but strings is data; one with blocks in it, or with anything at all, is not.
+        kinds = [part for part in parts if part not in (Ellipsis, str)]
+        return bool(kinds) and all(says_nothing_structured(kind) for kind in kinds)
+    return inspect.isclass(returns) and issubclass(returns, (*BLOCKS, Result))
 
 
 class Produced(msgspec.Struct, frozen=True):

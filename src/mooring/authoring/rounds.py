@@ -82,7 +82,6 @@ class Rounds:
             "requestState": self._seal.wrap(state, self._ttl),
         }
         call.sink = None
-        call.on_cancel = None
         call.running.pop(call.key, None)
         sink.answer(jsonrpc.result(call.id, msgspec.json.encode(result)))
 
