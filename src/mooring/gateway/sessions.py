@@ -19,6 +19,9 @@ SESSION_ID_SECONDS: Final = 30 * 24 * 3600.0
 """How long another worker or replica could recognise an id as one of ours; the session itself ends much
 earlier."""
 STREAMS_SWEEP_SECONDS: Final = 10.0
+LOOKS_PER_SECOND: Final = 4
+BUSY_LOOK_SECONDS: Final = 0.5
+"""How soon a session is looked at again that outlived its time only because something was going on in it."""
 MAX_SESSIONS: Final = 50_000
 """Sessions cost memory before their client has proved anything; a flood of them must stop somewhere."""
 CLOSE_SECONDS: Final = 5.0
@@ -35,7 +38,9 @@ class SessionTable:
     def __init__(self, seal: Seal, idle_ttl_seconds: float) -> None:
         self._seal = seal
         self._ttl = idle_ttl_seconds
-        self._sessions: dict[bytes, tuple[LegacyClient, Server]] = {}
+        self._sessions: dict[bytes, tuple[LegacyClient, Server, int]] = {}
+        self._due: dict[int, dict[LegacyClient, None]] = {}
+        self._swept = 0
         self._next_streams_sweep = 0.0
         self._next_keep_alive = 0.0
 
@@ -58,7 +63,7 @@ class SessionTable:
         session_id = self._seal.wrap(PURPOSE, values, ttl_seconds=SESSION_ID_SECONDS).encode()
         client = LegacyClient(session_id, server.tracer, alias=alias, caller=caller, channel=channel)
         client.last_seen = now
-        self._sessions[session_id] = (client, server)
+        self._watch(client, server, now + self._ttl)
         return client
 
     def find(self, session_id: bytes, server: Server, caller: Caller, now: float) -> LegacyClient:
@@ -81,39 +86,66 @@ class SessionTable:
         entry = self._sessions.pop(client.session_id, None)
         if entry is None:
             return
+        self._due.get(entry[2], {}).pop(client, None)
         client.close()
         if client.tracer.active:
             client.tracer.noted("client", client.alias, "session ended")
         await entry[1].detach(client)
 
     async def close_all(self) -> None:
-        closing = [asyncio.ensure_future(self.close(client)) for client, _ in list(self._sessions.values())]
+        closing = [
+            asyncio.ensure_future(self.close(client)) for client, _, _ in list(self._sessions.values())
+        ]
         if closing:
             await asyncio.wait(closing, timeout=CLOSE_SECONDS)
 
     async def close_of(self, server: Server) -> None:
         """End the sessions of one server."""
-        clients = [client for client, owner in self._sessions.values() if owner is server]
+        clients = [client for client, owner, _ in self._sessions.values() if owner is server]
         closing = [asyncio.ensure_future(self.close(client)) for client in clients]
         if closing:
             await asyncio.wait(closing, timeout=CLOSE_SECONDS)
 
     def of_server(self, server: Server) -> int:
-        return sum(1 for _, owner in self._sessions.values() if owner is server)
+        return sum(1 for _, owner, _ in self._sessions.values() if owner is server)
 
     def sweep(self, now: float) -> list[LegacyClient]:
         """Keep streams alive, forget old ones, and name the sessions that have been idle for too long."""
         if now >= self._next_keep_alive:
             self._next_keep_alive = now + KEEP_ALIVE_SECONDS
-            for client, _ in self._sessions.values():
+            for client, _, _ in self._sessions.values():
                 client.keep_alive()
-        if now < self._next_streams_sweep:
-            return []
-        self._next_streams_sweep = now + STREAMS_SWEEP_SECONDS
-        expired: list[LegacyClient] = []
-        for client, _ in self._sessions.values():
-            client.forget_old_streams(now)
-            busy = client.running or client.channel is not None or client.has_open_streams
-            if not busy and now - client.last_seen > self._ttl:
-                expired.append(client)
-        return expired
+        if now >= self._next_streams_sweep:
+            self._next_streams_sweep = now + STREAMS_SWEEP_SECONDS
+            for client, _, _ in self._sessions.values():
+                client.forget_old_streams(now)
+        return [client for client in self._those_due(now) if self._is_expired(client, now)]
+
+    # Every session is noted for the moment at which it would expire if nothing happened. Only then is it
+    # looked at again: ten thousand idle sessions cost nothing meanwhile, and a request costs no bookkeeping.
+
+    def _watch(self, client: LegacyClient, server: Server, when: float) -> None:
+        due = int(when * LOOKS_PER_SECOND) + 1
+        self._sessions[client.session_id] = (client, server, due)
+        self._due.setdefault(due, {})[client] = None
+
+    def _those_due(self, now: float) -> list[LegacyClient]:
+        reached = int(now * LOOKS_PER_SECOND)
+        if len(self._due) < reached - self._swept:  # the first look, or one after a long sleep
+            passed = [moment for moment in self._due if moment <= reached]
+        else:
+            passed = [moment for moment in range(self._swept + 1, reached + 1) if moment in self._due]
+        self._swept = reached
+        return [client for moment in passed for client in self._due.pop(moment)]
+
+    def _is_expired(self, client: LegacyClient, now: float) -> bool:
+        server = self._sessions[client.session_id][1]
+        if client.running or client.channel is not None or client.has_open_streams:
+            client.last_seen = now  # whoever waits for an answer or listens is not idle
+            self._watch(client, server, now + min(self._ttl, BUSY_LOOK_SECONDS))
+            return False
+        left = client.last_seen + self._ttl - now
+        if left <= 0:
+            return True
+        self._watch(client, server, now + left)
+        return False
