@@ -227,7 +227,7 @@ class Http(BaseHTTPRequestHandler):
                 self.chunk(f"id: gone/{json.dumps(number)}/{status}\nretry: 10\ndata:\n\n".encode())
                 self.wfile.write(b"0\r\n\r\n")
             case "http_400":
-                self.reply(400, b"your mistake", "text/plain")
+                return self.reply(400, b"your mistake", "text/plain")
             case "forget":
                 self.sessions.clear()
                 self.reply(404, b"")
@@ -238,6 +238,7 @@ class Http(BaseHTTPRequestHandler):
                     200, encoded({"id": number, "result": text("y" * int(params["arguments"]["bytes"]))})
                 )
         self.close_connection = True
+        return None
 
     def talk(self, params: Json) -> None:
         token = (params.get("_meta") or {}).get("progressToken")
