@@ -11,6 +11,7 @@ from typing import Final
 from mooring.files.links import Links
 from mooring.files.middleware import FileAdapters, ServerFiles
 from mooring.files.records import FileRecord
+from mooring.files.resuming import ResumableUploads
 from mooring.files.scopes import Scopes
 from mooring.files.store import FileStore
 from mooring.files.views import Views
@@ -28,6 +29,7 @@ class FileService:
         self.store = store
         self.links = links
         self.scopes = scopes
+        self.resumable = ResumableUploads(store, views_folder.parent / "resumable")
         self.adapters: dict[str, FileAdapters] = {}
         self._views_folder = views_folder
         self._cleaner: asyncio.Task[None] | None = None
@@ -46,6 +48,7 @@ class FileService:
         """Open the store, once; a gateway without adapters never does."""
         if self._cleaner is None:
             await self.store.open()
+            await self.resumable.open()
             self._cleaner = asyncio.get_running_loop().create_task(self._clean())
 
     @property
@@ -68,6 +71,7 @@ class FileService:
             now = time.monotonic()
             try:
                 await self.store.sweep()
+                await self.resumable.sweep()
                 if now >= next_orphans:
                     next_orphans = now + ORPHAN_SECONDS
                     await self._sweep_leftovers()

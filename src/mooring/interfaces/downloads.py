@@ -86,6 +86,8 @@ class Downloads:
         reply.start(206 if span else 200, headers, length=stop - start, compress=False)
         if request.method == b"GET":
             async for block in self._requests.service.store.read(record, start, stop):
+                if reply.closed:
+                    return
                 reply.write(block)
                 await reply.drain()
         reply.end()

@@ -58,7 +58,6 @@ class FileRequests:
         task = asyncio.get_running_loop().create_task(self._run(request, reply, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        reply.on_closed = task.cancel
 
     async def _run(self, request: Request, reply: Reply, work: Coroutine[Any, Any, None]) -> None:
         try:

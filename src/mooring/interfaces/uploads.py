@@ -7,13 +7,15 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.files.faults import BadUpload, NotFound, TooLarge
+from mooring.files.faults import BadUpload, TooLarge
+from mooring.files.importing import Importer, is_inside
 from mooring.files.middleware import FileAdapters
 from mooring.files.receiving import Receipt, Receiver
 from mooring.files.records import FileRecord
 from mooring.gateway.server import Server
 from mooring.interfaces import upload_page
 from mooring.interfaces.file_requests import JSON, FileRequests, path_of, query_of
+from mooring.interfaces.uploads_resumable import ResumableRequest, is_resumable
 from mooring.transports.http_endpoint import Streaming
 from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import BodyStream, Request
@@ -39,13 +41,24 @@ class Uploads:
             requests.refuse(request, reply, 404, "not found: no server of this name takes uploads")
             return
         upload = _Upload(requests, server, adapters, request, reply, body)
+        resumable = ResumableRequest(requests, requests.service.resumable, server_id, request, reply, body)
         match request.method, rest:
             case ((b"GET" | b"HEAD"), []):
                 requests.enter(server, request, reply, upload.show_page)
+            case b"POST", [] if is_resumable(request):
+                requests.enter(server, request, reply, resumable.create)
             case b"POST", []:
                 requests.enter(server, request, reply, upload.post)
             case b"PUT", ([] | [_]):
                 requests.enter(server, request, reply, partial(upload.put, rest))
+            case b"OPTIONS", []:
+                requests.enter(server, request, reply, resumable.options)
+            case b"HEAD", ["resumable", identifier]:
+                requests.enter(server, request, reply, partial(resumable.head, identifier))
+            case b"PATCH", ["resumable", identifier]:
+                requests.enter(server, request, reply, partial(resumable.patch, identifier))
+            case b"DELETE", ["resumable", identifier]:
+                requests.enter(server, request, reply, partial(resumable.delete, identifier))
             case _, []:
                 reply.send(405, (*ALLOW, *JSON), b"")
             case _:
@@ -101,8 +114,7 @@ class _Upload:
         self._answer(made, status=201)
 
     async def _import(self, url: str, receipt: Receipt) -> None:
-        del receipt
-        raise NotFound(f"importing is switched off here: download `{url[:200]}` and send the file")
+        await Importer(self._adapters.uploads.import_hosts, is_inside).fetch(url, receipt)
 
     def _refuse_by_length(self, files: int) -> None:
         """What announces itself as too large need not be read at all."""

@@ -1,0 +1,221 @@
+"""Resumable uploads: a file that comes in pieces, each durable before it is acknowledged (tus 1.0)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from mooring.files.disk import in_thread, sync_folder
+from mooring.files.faults import BadUpload, FileFault, NotFound, WrongHash
+from mooring.files.handles import new_id
+from mooring.files.names import SNIFF_BYTES, safe_name, sniff, with_extension
+from mooring.files.quotas import too_large
+from mooring.files.receiving import unhurried
+from mooring.files.records import FileRecord
+from mooring.files.store import FileStore
+
+BLOCK_BYTES: Final = 1024 * 1024
+_COLUMNS: Final = "id, scope, server, blob, name, sha256, length, expires, finished"
+
+
+class Locked(FileFault):
+    """Two requests write to one upload."""
+
+    status = 423
+
+
+class WrongOffset(FileFault):
+    """The piece does not begin where the last one ended."""
+
+    status = 409
+
+
+@dataclass(frozen=True, slots=True)
+class Resumable:
+    """An upload that has begun; `finished` is the handle of the complete file."""
+
+    id: str
+    scope: str
+    server: str
+    blob: str
+    name: str
+    sha256: str
+    length: int
+    expires: float
+    finished: str = ""
+
+
+class ResumableUploads:
+    """The uploads of a gateway that are still coming, each a file in a folder of ours."""
+
+    def __init__(self, store: FileStore, folder: Path) -> None:
+        self._store = store
+        self._folder = folder
+        self._busy: set[str] = set()
+
+    async def open(self) -> None:
+        await in_thread(lambda: self._folder.mkdir(parents=True, exist_ok=True, mode=0o700))
+        for upload in await self._store.database.read(_unfinished):
+            self._store.usage.load(upload.scope, upload.server, "upload", upload.length, 0)
+
+    async def create(self, scope: str, server: str, name: str, length: int, sha256: str) -> Resumable:
+        """Begin an upload; its room is set aside now, so that it cannot fail for want of it at the end."""
+        self._store.refuse_ended(scope)
+        rule = self._store.rules.upload
+        if length > rule.max_file_bytes:
+            raise too_large(rule.max_file_bytes)
+        self._store.usage.add(scope, server, length)
+        identifier = new_id()
+        expires = self._store.clock() + rule.ttl_seconds
+        upload = Resumable(identifier, scope, server, identifier, safe_name(name), sha256, length, expires)
+        try:
+            await in_thread(self._create, self._path(upload))
+            await self._store.database.run(lambda connection: _insert(connection, upload))
+        except BaseException:
+            self._store.usage.remove(scope, server, length)
+            raise
+        return upload if length else await self._finish(upload)
+
+    def _create(self, path: Path) -> None:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        sync_folder(path.parent)
+
+    async def find(self, identifier: str, scope: str, server: str) -> Resumable:
+        upload = await self._store.database.read(lambda connection: _find(connection, identifier))
+        if upload is None or upload.scope != scope or upload.server != server:
+            raise NotFound("not found: there is no such upload; begin a new one")
+        if upload.expires <= self._store.clock():
+            raise NotFound("not found: this upload has expired; begin a new one")
+        return upload
+
+    async def offset(self, upload: Resumable) -> int:
+        if upload.finished:
+            return upload.length
+        return (await in_thread(os.stat, self._path(upload))).st_size
+
+    async def append(self, upload: Resumable, offset: int, body: AsyncIterator[bytes]) -> Resumable:
+        """One more piece. What arrived before a break stays, and the client goes on from there."""
+        if upload.id in self._busy:
+            raise Locked("another request is writing to this upload: wait for it")
+        self._busy.add(upload.id)
+        try:
+            here = await self.offset(upload)
+            if offset != here:
+                raise WrongOffset(f"this upload stands at {here}, not at {offset}: go on there")
+            await self._write(upload, here, body)
+            return await self._finish(upload) if await self.offset(upload) == upload.length else upload
+        finally:
+            self._busy.discard(upload.id)
+
+    async def _write(self, upload: Resumable, here: int, body: AsyncIterator[bytes]) -> None:
+        descriptor = await in_thread(os.open, self._path(upload), os.O_WRONLY | os.O_APPEND)
+        gathered: list[bytes] = []
+        size = 0
+        try:
+            async for data in unhurried(body):
+                here += len(data)
+                if here > upload.length:
+                    raise BadUpload(f"this upload was announced with {upload.length} bytes; more came")
+                gathered.append(data)
+                size += len(data)
+                if size >= BLOCK_BYTES:
+                    await in_thread(_write_all, descriptor, gathered)
+                    gathered, size = [], 0
+        finally:
+            await in_thread(_write_all, descriptor, gathered)
+            await in_thread(os.fsync, descriptor)
+            os.close(descriptor)
+
+    async def _finish(self, upload: Resumable) -> Resumable:
+        path = self._path(upload)
+        digest, head = await in_thread(_read_through, path)
+        if upload.sha256 and digest != upload.sha256.lower():
+            await self.remove(upload)
+            raise WrongHash(f"`{upload.name}` has the SHA-256 {digest}, not the one announced: send it again")
+        mime_type = sniff(head, upload.name)
+        now = self._store.clock()
+        record = FileRecord(
+            id=upload.id,
+            kind="upload",
+            scope=upload.scope,
+            server=upload.server,
+            blob=upload.blob,
+            name=with_extension(upload.name, mime_type),
+            mime_type=mime_type,
+            size=upload.length,
+            sha256=digest,
+            created=now,
+            expires=now + self._store.rules.upload.ttl_seconds,
+        )
+        await self._store.storage.adopt(path, upload.blob)
+        done = replace(upload, finished=record.uri)
+        await self._store.insert([record])
+        await self._store.database.run(lambda connection: _mark(connection, done))
+        return done
+
+    async def remove(self, upload: Resumable) -> None:
+        """The client gave it up, or it was wrong."""
+        await self._store.database.run(lambda connection: _delete(connection, upload.id))
+        await in_thread(lambda: self._path(upload).unlink(missing_ok=True))
+        if not upload.finished:
+            self._store.usage.remove(upload.scope, upload.server, upload.length)
+
+    async def sweep(self) -> None:
+        """Forget what nobody finished in time."""
+        now = self._store.clock()
+        for upload in await self._store.database.read(lambda connection: _expired(connection, now)):
+            if upload.id not in self._busy:
+                await self.remove(upload)
+
+    def _path(self, upload: Resumable) -> Path:
+        return self._folder / upload.id
+
+
+def _write_all(descriptor: int, blocks: list[bytes]) -> None:
+    for block in blocks:
+        left = memoryview(block)
+        while left:
+            left = left[os.write(descriptor, left) :]
+
+
+def _read_through(path: Path) -> tuple[str, bytes]:
+    with path.open("rb") as file:
+        head = file.read(SNIFF_BYTES)
+        file.seek(0)
+        return hashlib.file_digest(file, "sha256").hexdigest(), head
+
+
+def _insert(connection: sqlite3.Connection, upload: Resumable) -> None:
+    values = (
+        *(upload.id, upload.scope, upload.server, upload.blob, upload.name, upload.sha256),
+        *(upload.length, upload.expires, upload.finished),
+    )
+    connection.execute("INSERT INTO resumable VALUES (?,?,?,?,?,?,?,?,?)", values)
+
+
+def _find(connection: sqlite3.Connection, identifier: str) -> Resumable | None:
+    row = connection.execute(f"SELECT {_COLUMNS} FROM resumable WHERE id = ?", (identifier,)).fetchone()  # noqa: S608
+    return None if row is None else Resumable(*tuple(row))
+
+
+def _unfinished(connection: sqlite3.Connection) -> list[Resumable]:
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM resumable WHERE finished = ''")  # noqa: S608
+    return [Resumable(*tuple(row)) for row in rows]
+
+
+def _expired(connection: sqlite3.Connection, now: float) -> list[Resumable]:
+    rows = connection.execute(f"SELECT {_COLUMNS} FROM resumable WHERE expires <= ?", (now,))  # noqa: S608
+    return [Resumable(*tuple(row)) for row in rows]
+
+
+def _mark(connection: sqlite3.Connection, upload: Resumable) -> None:
+    connection.execute("UPDATE resumable SET finished = ? WHERE id = ?", (upload.finished, upload.id))
+
+
+def _delete(connection: sqlite3.Connection, identifier: str) -> None:
+    connection.execute("DELETE FROM resumable WHERE id = ?", (identifier,))

@@ -1,0 +1,122 @@
+"""tus 1.0 at `/upload/<server>`: create with POST, ask with HEAD, go on with PATCH, give up with DELETE."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from email.utils import formatdate
+from typing import Final
+
+from mooring.files.faults import BadUpload
+from mooring.files.resuming import Resumable, ResumableUploads
+from mooring.interfaces.file_requests import PRIVATE, FileRequests
+from mooring.transports.http_reply import Reply
+from mooring.transports.http_request import BodyStream, Request
+
+VERSION: Final = b"1.0.0"
+FOLDER: Final = "resumable"
+PIECE: Final = b"application/offset+octet-stream"
+EXTENSIONS: Final = b"creation,creation-with-upload,expiration,termination"
+
+
+def is_resumable(request: Request) -> bool:
+    return request.header(b"tus-resumable") is not None
+
+
+class ResumableRequest:
+    """One request of the protocol, in the scope of its ticket."""
+
+    def __init__(
+        self,
+        requests: FileRequests,
+        uploads: ResumableUploads,
+        server_id: str,
+        request: Request,
+        reply: Reply,
+        body: BodyStream,
+    ) -> None:
+        self._requests = requests
+        self._uploads = uploads
+        self._server = server_id
+        self._request = request
+        self._reply = reply
+        self._body = body
+
+    async def options(self, scope: str) -> None:
+        del scope
+        limit = self._requests.service.store.rules.upload.max_file_bytes
+        self._send(
+            204, (b"tus-version", VERSION), (b"tus-extension", EXTENSIONS), (b"tus-max-size", b"%d" % limit)
+        )
+
+    async def create(self, scope: str) -> None:
+        self._check_version()
+        length = self._number(b"upload-length")
+        about = _metadata(self._request.header(b"upload-metadata") or b"")
+        name = about.get("filename") or about.get("name") or "file"
+        with self._requests.service.store.sending(scope):
+            upload = await self._uploads.create(scope, self._server, name, length, about.get("sha256", ""))
+            if self._request.header(b"content-type") == PIECE and length:
+                upload = await self._uploads.append(upload, 0, self._body)
+        path = self._request.path.decode("latin-1").rstrip("/")
+        query = self._request.query.decode("latin-1")
+        location = f"{self._requests.service.links.base}{path}/{FOLDER}/{upload.id}?{query}"
+        await self._state(201, upload, (b"location", location.encode()))
+
+    async def head(self, identifier: str, scope: str) -> None:
+        self._check_version()
+        upload = await self._uploads.find(identifier, scope, self._server)
+        await self._state(200, upload, (b"upload-length", b"%d" % upload.length))
+
+    async def patch(self, identifier: str, scope: str) -> None:
+        self._check_version()
+        if self._request.header(b"content-type") != PIECE:
+            raise BadUpload(f"a piece is sent as `{PIECE.decode()}`")
+        upload = await self._uploads.find(identifier, scope, self._server)
+        if upload.finished:
+            raise BadUpload("this upload is complete already")
+        with self._requests.service.store.sending(scope):
+            upload = await self._uploads.append(upload, self._number(b"upload-offset"), self._body)
+        await self._state(204, upload)
+
+    async def delete(self, identifier: str, scope: str) -> None:
+        self._check_version()
+        upload = await self._uploads.find(identifier, scope, self._server)
+        await self._uploads.remove(upload)
+        if upload.finished:
+            await self._requests.service.store.remove(upload.id, "deleted")
+        self._send(204)
+
+    async def _state(self, status: int, upload: Resumable, *more: tuple[bytes, bytes]) -> None:
+        offset = await self._uploads.offset(upload)
+        headers = [(b"upload-offset", b"%d" % offset), *more]
+        headers.append((b"upload-expires", formatdate(upload.expires, usegmt=True).encode()))
+        if upload.finished:
+            headers.append((b"upload-handle", upload.finished.encode()))
+        self._send(status, *headers)
+
+    def _send(self, status: int, *headers: tuple[bytes, bytes]) -> None:
+        extra = self._requests.headers_for(self._request)
+        self._reply.send(status, ((b"tus-resumable", VERSION), *headers, *PRIVATE, *extra), b"")
+
+    def _check_version(self) -> None:
+        if self._request.header(b"tus-resumable") != VERSION:
+            raise BadUpload("this speaks tus 1.0.0 only: send `Tus-Resumable: 1.0.0`")
+
+    def _number(self, name: bytes) -> int:
+        value = self._request.header(name) or b""
+        if not value.isdigit() or len(value) > 18:
+            raise BadUpload(f"`{name.decode()}` must be a whole number")
+        return int(value)
+
+
+def _metadata(header: bytes) -> dict[str, str]:
+    """`Upload-Metadata`: names and base64 values."""
+    found: dict[str, str] = {}
+    for pair in header.decode("latin-1").split(",")[:20]:
+        name, _, value = pair.strip().partition(" ")
+        try:
+            found[name] = base64.b64decode(value, validate=True).decode()
+        except (binascii.Error, ValueError):
+            raise BadUpload("`Upload-Metadata` must be names with base64 values") from None
+    return found

@@ -1,0 +1,228 @@
+"""Other ways to send a file: in pieces that survive a break, or by URL."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import http.client
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from tests.files.conftest import Answered, http_request, said, serving, upload_url
+from tests.support.gateway import Gateway
+from tests.support.peers import ModernHttpPeer, Peer
+from tests.support.waiting import eventually
+
+from mooring.files.database import Database
+from mooring.files.faults import FileFault
+from mooring.files.importing import Importer, is_inside
+from mooring.files.local_storage import LocalStorage
+from mooring.files.quotas import Quotas
+from mooring.files.receiving import Receiver
+from mooring.files.records import FileRecord
+from mooring.files.store import FileStore, KeepingRule, StoreRules
+from mooring.files.upload_tool import UploadRules
+
+TUS = {"Tus-Resumable": "1.0.0"}
+PIECE = {**TUS, "Content-Type": "application/offset+octet-stream"}
+DATA = os.urandom(100_000)
+
+
+def create(url: str, data: bytes = DATA, **metadata: str) -> Answered:
+    pairs = {"filename": "big.bin", **metadata}
+    encoded = ",".join(f"{name} {base64.b64encode(value.encode()).decode()}" for name, value in pairs.items())
+    headers = {**TUS, "Upload-Length": str(len(data)), "Upload-Metadata": encoded}
+    return http_request("POST", url, b"", headers)
+
+
+def send_piece(location: str, offset: int, data: bytes) -> Answered:
+    return http_request("PATCH", location, data, {**PIECE, "Upload-Offset": str(offset)})
+
+
+def test_a_file_may_come_in_pieces(peer: Peer) -> None:
+    created = create(upload_url(peer)["upload_url"], sha256=hashlib.sha256(DATA).hexdigest())
+    assert created.status == 201
+    location = created.headers["Location"]
+    first = send_piece(location, 0, DATA[:30_000])
+    assert (first.status, first.headers["Upload-Offset"]) == (204, "30000")
+    assert "Upload-Handle" not in first.headers
+    asked = http_request("HEAD", location, headers=TUS)
+    assert (asked.headers["Upload-Offset"], asked.headers["Upload-Length"]) == ("30000", "100000")
+    assert send_piece(location, 0, DATA).status == 409
+    last = send_piece(location, 30_000, DATA[30_000:])
+    handle = last.headers["Upload-Handle"]
+    size, digest, _ = said(peer.tool("measure", {"path": handle})).split(" ", 2)
+    assert (int(size), digest) == (len(DATA), hashlib.sha256(DATA).hexdigest())
+
+
+def test_what_came_before_a_break_stays(gateway: Gateway) -> None:
+    with ModernHttpPeer(gateway, "files") as peer:
+        location = create(upload_url(peer)["upload_url"]).headers["Location"]
+        parts = urlsplit(location)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+        connection.putrequest("PATCH", f"{parts.path}?{parts.query}")
+        for name, value in {**PIECE, "Upload-Offset": "0", "Content-Length": str(len(DATA))}.items():
+            connection.putheader(name, value)
+        connection.endheaders(DATA[:70_000])
+        connection.close()
+
+        def offset() -> int:
+            return int(http_request("HEAD", location, headers=TUS).headers["Upload-Offset"])
+
+        eventually(lambda: offset() == 70_000, "the first bytes to be kept")
+        assert send_piece(location, 70_000, DATA[70_000:]).headers["Upload-Handle"]
+
+
+def test_pieces_survive_the_death_of_the_gateway(tmp_path: Path) -> None:
+    with serving(tmp_path / "a") as gateway, ModernHttpPeer(gateway, "files") as peer:
+        location = create(upload_url(peer)["upload_url"]).headers["Location"]
+        assert send_piece(location, 0, DATA[:50_000]).status == 204
+        gateway.process.send_signal(signal.SIGKILL)
+        gateway.process.wait(10)
+    with serving(tmp_path / "a") as gateway, ModernHttpPeer(gateway, "files") as peer:
+        location = f"{gateway.address}/{location.split('/', 3)[3]}"
+        last = send_piece(location, 50_000, DATA[50_000:])
+        assert last.status == 204, last.body
+        assert said(peer.tool("measure", {"path": last.headers["Upload-Handle"]})).startswith("100000 ")
+
+
+@pytest.mark.parametrize("length", ["-1", "abc", "", "99999999999999"])
+def test_a_length_that_cannot_be_meant_is_refused(gateway: Gateway, length: str) -> None:
+    with ModernHttpPeer(gateway, "files") as peer:
+        answered = http_request("POST", upload_url(peer)["upload_url"], b"", {**TUS, "Upload-Length": length})
+    assert answered.status in (400, 413)
+
+
+def test_a_wrong_hash_ends_a_resumable_upload(gateway: Gateway) -> None:
+    with ModernHttpPeer(gateway, "files") as peer:
+        location = create(upload_url(peer)["upload_url"], sha256="0" * 64).headers["Location"]
+        assert send_piece(location, 0, DATA).status == 422
+        assert http_request("HEAD", location, headers=TUS).status == 404
+
+
+def test_an_upload_can_be_given_up(gateway: Gateway) -> None:
+    with ModernHttpPeer(gateway, "files") as peer:
+        location = create(upload_url(peer)["upload_url"]).headers["Location"]
+        assert http_request("DELETE", location, headers=TUS).status == 204
+        assert send_piece(location, 0, DATA).status == 404
+
+
+# Import
+
+
+@contextmanager
+def website(answer: dict[str, tuple[int, dict[str, str], bytes]]) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, headers, body = answer[self.path]
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+            """Nobody reads it."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://localhost:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
+
+
+def fetch(folder: Path, importer: Importer, url: str, limit: int = 1000) -> list[FileRecord]:
+    async def work() -> list[FileRecord]:
+        rule = KeepingRule(limit, 60.0)
+        database = Database(folder / "state.sqlite3")
+        store = FileStore(database, LocalStorage(folder), Quotas(), StoreRules(rule, rule, rule))
+        await store.open()
+        try:
+            async with Receiver(store, UploadRules(), "s").receipt("0" * 32) as receipt:
+                await importer.fetch(url, receipt)
+                return await receipt.keep()
+        finally:
+            assert store.usage.total == sum(r.size for r in await store.listed("0" * 32, "s", ["upload"]))
+            await store.close()
+
+    return asyncio.run(work())
+
+
+def test_a_file_is_imported_from_a_listed_host(tmp_path: Path) -> None:
+    pages = {
+        "/a": (302, {"Location": "/b/Bericht%20%C3%BC.txt"}, b""),
+        "/b/Bericht%20%C3%BC.txt": (200, {}, b"from afar"),
+    }
+    with website(pages) as base:
+        [made] = fetch(tmp_path, Importer(("localhost",), lambda _: False), f"{base}/a")
+    assert (made.name, made.size) == ("Bericht ü.txt", 9)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "url", "why"),
+    [
+        ((), "http://localhost/a", "switched off"),
+        (("example.com",), "http://localhost/a", "not among"),
+        (("example.com",), "http://example.com.evil.test/a", "not among"),
+        (("*.example.com",), "http://example.com/a", "not among"),
+        (("localhost",), "http://localhost/a", "inside"),
+        (("127.0.0.1",), "http://127.0.0.1/a", "inside"),
+        (("169.254.169.254",), "http://169.254.169.254/latest/meta-data", "inside"),
+        (("[::1]", "::1"), "http://[::1]/a", "inside"),
+        (("0x7f000001", "2130706433"), "http://2130706433/a", "inside"),
+        (("localhost",), "file:///etc/passwd", "must begin"),
+        (("localhost",), "http://user@localhost/", "must begin"),
+        (("localhost",), "gopher://localhost/", "must begin"),
+    ],
+)
+def test_what_must_not_be_fetched_is_not(tmp_path: Path, hosts: tuple[str, ...], url: str, why: str) -> None:
+    with pytest.raises(FileFault, match=why):
+        fetch(tmp_path, Importer(hosts, is_inside), url)
+
+
+def test_a_redirect_is_judged_again(tmp_path: Path) -> None:
+    pages = {"/a": (302, {"Location": "http://127.0.0.1:1/secret"}, b"")}
+    with website(pages) as base, pytest.raises(FileFault, match="not among"):
+        fetch(tmp_path, Importer(("localhost",), lambda _: False), f"{base}/a")
+
+
+def test_too_much_is_not_imported(tmp_path: Path) -> None:
+    with website({"/a": (200, {}, b"x" * 2000)}) as base, pytest.raises(FileFault, match="1000 bytes"):
+        fetch(tmp_path, Importer(("localhost",), lambda _: False), f"{base}/a")
+    assert not [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["127.0.0.1", "10.0.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1", "::1",
+     "fe80::1%eth0", "fd00::1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"],
+)  # fmt: skip
+def test_addresses_inside_are_known(address: str) -> None:
+    assert is_inside(address)
+
+
+@pytest.mark.parametrize("address", ["8.8.8.8", "2606:4700:4700::1111", "64:ff9b::808:808"])
+def test_addresses_outside_are_known(address: str) -> None:
+    assert not is_inside(address)
+
+
+def test_importing_is_off_by_default(peer: Peer) -> None:
+    body = b'--b\r\nContent-Disposition: form-data; name="url"\r\n\r\nhttp://example.com/\r\n--b--\r\n'
+    answered = http_request(
+        "POST", upload_url(peer)["upload_url"], body, {"Content-Type": "multipart/form-data; boundary=b"}
+    )
+    assert answered.status == 403
+    assert "switched off" in answered.json["error"]
