@@ -56,13 +56,11 @@ from mooring.transports.http_request import Request
 from mooring.transports.http_rules import Refusal
 from mooring.workloads.groups import Groups
 from mooring.workloads.lifecycle import RestartPolicy
-from mooring.workloads.runtime import CannotRun, RemoteSource, Runtime, WorkloadSpec
 from mooring.workloads.secrets.store import SecretPlaces
 from mooring.workloads.state import DataDirectory
 from mooring.workloads.store import Store
 from mooring.workloads.supervisor import Supervisor
-from mooring.workloads.supervisor_plain import PlainRuntime
-from mooring.workloads.supervisor_remote import RemoteRuntime
+from mooring.workloads.supervisor_runtimes import Runtimes
 from mooring.workloads.supervisor_secrets import SecretValues
 from mooring.workloads.supervisor_start import Launcher
 from mooring.workloads.supervisor_workload import Workload
@@ -139,8 +137,9 @@ class Gateway:
         stack.enter_context(self._directory)
         store = await stack.enter_async_context(Store(self._directory.database))
         secrets = SecretValues(SecretPlaces(config.storage.root, os.environ))
-        launcher = Launcher(_runtime_for, secrets, asyncio.Semaphore(STARTS_AT_ONCE))
-        self._supervisor = Supervisor(self._directory, store, self, launcher)
+        runtimes = Runtimes(config.storage.root)
+        launcher = Launcher(runtimes.choose, secrets, asyncio.Semaphore(STARTS_AT_ONCE))
+        self._supervisor = Supervisor(self._directory, store, self, launcher, runtimes.all)
         holder = _LateApp()
         listener = Listener(holder, ListenerLimits(max_connections=config.limits.max_connections))
         stack.push_async_callback(self._dispatcher.close)
@@ -214,6 +213,7 @@ class Gateway:
             guard=WebGuard(config.host, self._port, config.public_url, config.cors.allowed_origins),
             max_body_bytes=config.limits.max_body_bytes,
             trust_proxy_headers=config.trust_proxy_headers,
+            api_over_tcp=config.auth.mode != "none",
             door=self._door(),
             place_of=self._place,
             documents=dict(filter(None, (self._document(name) for name in self.servers))),
@@ -434,14 +434,6 @@ class _TraceFile:
 
     def close(self) -> None:
         self._file.close()
-
-
-async def _runtime_for(spec: WorkloadSpec, wanted: str | None) -> Runtime:
-    if isinstance(spec.source, RemoteSource):
-        return RemoteRuntime()
-    if spec.sandbox == "off" and wanted in (None, "process"):
-        return PlainRuntime()
-    raise CannotRun("this version has no sandbox yet: `--sandbox off` runs it with your own rights")
 
 
 def _tls_context(tls: schema.Tls) -> ssl.SSLContext | None:

@@ -381,9 +381,10 @@ class Upstream:
                 self.discard(session, "nobody used it")
 
     async def hang_up(self, reason: str) -> None:
-        """End every session with the server; the next call opens a new one, and learns anew what it is."""
-        for task in self._opening.values():
-            task.cancel()
+        """End every session with the server; the next call opens a new one, and learns anew what it is.
+
+        Those on their way are left to find out for themselves: somebody waits for them.
+        """
         for session in list(self._sessions.values()):
             self.discard(session, reason)
         self._profiles.clear()
@@ -391,6 +392,8 @@ class Upstream:
             await asyncio.wait(list(self._closing), timeout=10.0)
 
     async def close(self) -> None:
+        for task in self._opening.values():
+            task.cancel()
         await self.hang_up("the gateway is stopping")
         await self._dialer.close()
 

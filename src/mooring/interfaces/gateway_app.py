@@ -43,6 +43,8 @@ class Rules:
     guard: WebGuard
     max_body_bytes: int
     trust_proxy_headers: bool
+    api_over_tcp: bool = False
+    """Only where callers prove who they are: whoever uses the API can run commands."""
     door: Door | None = None
     place_of: Callable[[str], Place] | None = None
     documents: dict[bytes, Buffered] = field(default_factory=dict[bytes, Buffered])
@@ -138,7 +140,7 @@ class GatewayApp:
             if request.method == b"OPTIONS":
                 return self._preflight
             return route
-        if request.path.startswith(API) and (request.peer == "unix" or self._rules.door is not None):
+        if request.path.startswith(API) and (request.peer == "unix" or self._rules.api_over_tcp):
             return self._api_endpoint
         for prefix, endpoint in self._prefixes:
             if request.path.startswith(prefix):

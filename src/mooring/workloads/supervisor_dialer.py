@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from mooring.errors import UpstreamUnavailable
 from mooring.transports.dialing import Dialer, Transport
 from mooring.transports.wire import Wire, WireEvents
 from mooring.workloads.runconfig import RunConfig
+from mooring.workloads.runtime import CannotRun
 
 
 class Gate(Protocol):
@@ -26,7 +28,10 @@ class WorkloadDialer:
 
     async def dial(self, transport: Transport, events: WireEvents) -> Wire:
         dialer = await self._gate.admit()
-        return await dialer.dial(transport, events)
+        try:
+            return await dialer.dial(transport, events)
+        except CannotRun as error:
+            raise UpstreamUnavailable(str(error)) from error
 
     async def close(self) -> None:
         """What is dialled belongs to the supervisor."""

@@ -52,14 +52,12 @@ class Launcher:
         """Start it, or raise `CannotRun`; `known` is what it turned out to be the last time."""
         spec = spec_of(config)
         runtime = await self.runtime_for(spec, config.fields.mooring.runtime)
-        if reason := await runtime.problem():
-            raise CannotRun(reason)
         resolved = await runtime.prepare(spec, log.happened)
         if known is not None:
-            _compare(msgspec.json.decode(known, type=Resolved), resolved, config, log)
+            _compare(read_resolved(known), resolved, config, log)
         secrets = await self.secrets(config)
         running = await runtime.start(spec, resolved, secrets, on_event)
-        return running, Found(msgspec.json.encode(resolved), runtime.name)
+        return running, Found(msgspec.json.encode(resolved, enc_hook=str), runtime.name)
 
 
 async def adopt(
@@ -74,12 +72,17 @@ async def adopt(
     try:
         if known is None or not leftover.running:
             raise CannotAdopt("it does not run")
-        resolved = msgspec.json.decode(known, type=Resolved)
+        resolved = read_resolved(known)
         return await runtime.adopt(leftover, spec_of(config), resolved, on_event)
     except (CannotAdopt, msgspec.DecodeError) as error:
         log.happened(f"what the last daemon left is removed: {error}")
         await runtime.remove(leftover)
         return None
+
+
+def read_resolved(data: bytes) -> Resolved:
+    """What the books say a source turned out to be."""
+    return msgspec.json.decode(data, type=Resolved, dec_hook=lambda kind, value: kind(value))
 
 
 def _compare(known: Resolved, resolved: Resolved, config: RunConfig, log: WorkloadLog) -> None:

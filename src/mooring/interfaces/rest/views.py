@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from mooring.workloads.runtime import Resolved
 from mooring.workloads.store import Group
 from mooring.workloads.supervisor_dialer import transports_of
+from mooring.workloads.supervisor_start import read_resolved
 from mooring.workloads.supervisor_workload import Workload
 
 UrlOf = Callable[[str], str]
@@ -117,7 +118,7 @@ async def detail_of(workload: Workload, url_of: UrlOf) -> WorkloadDetail:
     running, upstream = workload.running, workload.server.upstream
     usage = None if running is None else await running.usage()
     known = workload.record.resolved
-    resolved = Resolved() if known is None else msgspec.json.decode(known, type=Resolved)
+    resolved = Resolved() if known is None else read_resolved(known)
     alive_at = workload.status.alive_at
     return WorkloadDetail(
         **msgspec.structs.asdict(view_of(workload, url_of)),
