@@ -40,7 +40,7 @@ class Methods:
         self._identity = identity
         self._catalog = catalog
         self._audience = audience
-        self._threads = Threads()
+        self.threads = Threads()
         self.quick: dict[str, Callable[[Call], Json]] = {
             "ping": lambda _: {},
             "server/discover": self._discover,
@@ -134,7 +134,7 @@ class Methods:
 
     async def _use_tool(self, tool: Tool, arguments: Json, call: Call, context: Context) -> Produced:
         try:
-            value = await tool.invoke(arguments, context, self._threads)
+            value = await tool.invoke(arguments, context, self.threads)
             answer = produced(value, structured=tool.output_schema is not None)
             if answer.structured is not msgspec.UNSET and not answer.is_error:
                 _check_promise(tool, answer)
@@ -170,7 +170,7 @@ class Methods:
             raise InvalidParams(f"`{uri}`: {error}") from None
         context = self._context(call)
         try:
-            value = await item.invoke(arguments, context, self._threads)
+            value = await item.invoke(arguments, context, self.threads)
         except NotFound as error:
             raise _not_found(call, uri, str(error)) from None
         members: Json = {"contents": contents_of(value, uri, item.mime_type)}
@@ -189,7 +189,7 @@ class Methods:
         except Invalid as error:
             raise InvalidParams(f"invalid arguments for prompt `{name}`: {error}") from None
         context = self._context(call)
-        value = await prompt.invoke(arguments, context, self._threads)
+        value = await prompt.invoke(arguments, context, self.threads)
         members = prompt_result(value, prompt.description)
         return {**members, "_meta": context.result_meta} if context.result_meta else members
 
@@ -208,7 +208,7 @@ class Methods:
         others: Any = cast("Json", given).get("arguments") if isinstance(given, dict) else None
         wanted = len(inspect.signature(completer).parameters)
         ask = functools.partial(completer, *(value, others or {})[:wanted])
-        values = await (ask() if inspect.iscoroutinefunction(completer) else self._threads.run(ask))
+        values = await (ask() if inspect.iscoroutinefunction(completer) else self.threads.run(ask))
         return {"completion": completion_of(values)}
 
     def _completed(self, reference: Any) -> tuple[TextArguments, str]:

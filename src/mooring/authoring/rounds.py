@@ -35,7 +35,7 @@ class Rounds:
     ) -> None:
         self._seal = seal
         self._may_repeat = may_repeat
-        self._ttl = ttl_seconds
+        self.ttl_seconds = ttl_seconds
         self._suspended: dict[str, tuple[Call, str, asyncio.TimerHandle]] = {}
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Rounds:
         state: Json = {"call": identifier, "nonce": nonce, "digest": _digest(call)}
         if self._may_repeat(call):
             state["given"] = call.given
-        timer = asyncio.get_running_loop().call_later(self._ttl, self._expire, identifier)
+        timer = asyncio.get_running_loop().call_later(self.ttl_seconds, self._expire, identifier)
         self._suspended[identifier] = (call, nonce, timer)
         result = {
             "resultType": "input_required",
@@ -79,7 +79,7 @@ class Rounds:
                 name: {"method": question.method, "params": question.params}
                 for name, (question, _) in call.questions.items()
             },
-            "requestState": self._seal.wrap(state, self._ttl),
+            "requestState": self._seal.wrap(state, self.ttl_seconds),
         }
         call.sink = None
         call.running.pop(call.key, None)
