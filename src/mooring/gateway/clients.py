@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from time import monotonic
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -21,6 +21,7 @@ from mooring.protocol import jsonrpc, lifecycle
 from mooring.protocol.jsonrpc import RequestId
 from mooring.protocol.lifecycle import Phase
 from mooring.protocol.versions import Era, allows_priming_events
+from mooring.transports.http_reply import Reply
 from mooring.transports.wire import Answer
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -66,6 +67,14 @@ def _wants(level: str, threshold: str | None) -> bool:
     return LEVELS.index(level) >= LEVELS.index(threshold)
 
 
+class ShortWay(Protocol):
+    """Where the ordinary calls of a client go without further ado."""
+
+    @property
+    def session(self) -> object: ...
+    def take(self, reply: Reply, body: bytes) -> bool: ...
+
+
 class LegacyClient:
     """A session that began with `initialize`.
 
@@ -86,6 +95,7 @@ class LegacyClient:
         "era",
         "info",
         "key",
+        "lane",
         "last_seen",
         "level",
         "log_level",
@@ -127,6 +137,7 @@ class LegacyClient:
         self.running: dict[RequestId, Exchange] = {}
         self.wants: Filter = LIST_CHANGES
         self.last_seen = 0.0
+        self.lane: ShortWay | None = None
         self.closed = False
         self.on_detached: Callable[[], None] | None = None
         self._asks: dict[int, asyncio.Future[Answer]] | None = None
@@ -278,6 +289,7 @@ class LegacyClient:
         if self.closed:
             return
         self.closed = True
+        self.lane = None
         self.phase = Phase.SHUTDOWN
         for exchange in list(self.running.values()):
             exchange.cancel()

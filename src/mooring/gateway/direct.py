@@ -12,26 +12,40 @@ from __future__ import annotations
 import asyncio
 import logging
 from time import monotonic
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
+from mooring.gateway.clients import LegacyClient
 from mooring.gateway.exchange import Exchange, Posted
 from mooring.gateway.health import Health
+from mooring.gateway.sinks import PostSink
+from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream_session import UpstreamSession
 from mooring.protocol import jsonrpc
+from mooring.protocol.lifecycle import Phase
 from mooring.protocol.versions import Era
 from mooring.transports.http_errors import TransportError
+from mooring.transports.http_reply import Reply
 from mooring.transports.http_response import Response
 from mooring.transports.http_upstream import UpstreamConnection
 
 log = logging.getLogger(__name__)
+
+DIRECT_BYTES: Final = 65_536
+"""A larger request is not worth a short way."""
 
 
 class Home(Protocol):
     """The server that an exchange is for."""
 
     id: str
+    tracer: Tracer
+    exchanges: dict[Exchange, None]
+
+    def goes_directly(self, method: str, body: bytes) -> bool:
+        """Whether a legacy request concerns nobody but the server at the other end."""
+        ...
 
     def take_over(self, exchange: Exchange) -> None:
         """Run this exchange in the ordinary way from here on."""
@@ -52,6 +66,7 @@ class Direct(msgspec.Struct, eq=False):
     connection: UpstreamConnection
 
     def done(self) -> bool:
+        """As a future says it: nobody has given up waiting."""
         return False
 
     def set_result(self, response: Response) -> None:
@@ -80,8 +95,7 @@ class Direct(msgspec.Struct, eq=False):
         if response.first.get(b"content-type") != b"application/json":
             return None
         data = response.chunks[0]
-        envelope = jsonrpc.decode_result(data)
-        if envelope is None or envelope.id != self.exchange.envelope.id:
+        if not jsonrpc.is_result_of(data, self.exchange.envelope.id):
             return None
         if self.session.era is Era.MODERN and b"input_required" in data:
             return None  # questions instead of a result
@@ -107,3 +121,54 @@ class Direct(msgspec.Struct, eq=False):
         exchange.posted = Posted(session, self.connection, waiter)
         self.home.take_over(exchange)
         return waiter
+
+
+class Lane(msgspec.Struct, eq=False):
+    """The short way of one legacy client, with everything on it that is the same for all of its calls."""
+
+    home: Home
+    client: LegacyClient
+    session: UpstreamSession
+    health: Health
+    head: bytes
+    call_seconds: float
+    total_seconds: float
+
+    def take(self, reply: Reply, body: bytes) -> bool:
+        """Send on what the client posted; False, and nothing has happened, if it needs a closer look."""
+        client, session, home = self.client, self.session, self.home
+        if session.lost is not None or self.health.tripped or home.tracer.active:
+            return False
+        envelope = jsonrpc.decode_plain_request(body)
+        if envelope is None or client.phase is not Phase.READY or len(body) > DIRECT_BYTES:
+            return False
+        method = envelope.method
+        key = int(bytes(envelope.id))
+        if method is None or key in client.running or not home.goes_directly(method, body):
+            return False
+        connection = session.take_idle()
+        if connection is None:
+            return False
+        now = monotonic()
+        exchange = Exchange(
+            home,
+            client,
+            envelope,
+            method,
+            body,
+            PostSink(reply, home.tracer, client.alias, client),
+            True,  # relayable
+            None,
+            key,
+            started=now,
+            patience=self.call_seconds,
+            deadline=now + self.call_seconds,
+            final_deadline=now + self.total_seconds,
+            begun=True,
+        )
+        client.last_seen = session.last_used = now
+        client.running[key] = exchange
+        home.exchanges[exchange] = session.calls[exchange] = None
+        direct = exchange.direct = Direct(home, self.health, exchange, session, connection)
+        connection.send(b"%bcontent-length: %d\r\n\r\n%b" % (self.head, len(body), body), b"", direct)
+        return True

@@ -28,7 +28,7 @@ from mooring.gateway import additions as own
 from mooring.gateway import profile as profiles
 from mooring.gateway import tasks
 from mooring.gateway.clients import LEVELS, LegacyClient
-from mooring.gateway.exchange import Client, Exchange, Handler, Middleware, Sink, compose
+from mooring.gateway.exchange import Client, Exchange, Handler, Middleware, Sink, Watch, compose
 from mooring.gateway.interactions import EXPIRED_TEXT, Interactions
 from mooring.gateway.legacy_session import LegacySession
 from mooring.gateway.listening import ListenStream
@@ -88,6 +88,7 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._legacy_routes: dict[str, Handler] = {
+            "initialize": self._introduce_itself,
             "ping": self._pong,
             "logging/setLevel": self._set_level,
             "resources/subscribe": self._change_subscription,
@@ -95,11 +96,14 @@ class Server:
             **dict.fromkeys(("tasks/get", "tasks/result", "tasks/list", "tasks/cancel"), self._legacy_task),
             **dict.fromkeys(NOT_IN_LEGACY, self._unknown),
         }
+        self.watch: Watch | None = None
         self._handle: Handler = compose(chain, self._route)
-        self._is_bare = not chain
         self.additions: own.Additions | None = None
         self.listeners: dict[ListenStream, None] = {}
-        self._concerned = frozenset[str]() if self._is_bare else concerned
+        self._concerned = about = concerned if chain else frozenset[str]()
+        self._looks_at = None if about is None else about | OURS_IN_MODERN
+        self._legacy_looks_at = None if about is None else about | self._legacy_routes.keys()
+        """The methods that must not take the short way; None: all."""
 
     # Running an exchange
 
@@ -112,13 +116,17 @@ class Server:
         exchange.deadline = now + policy.call_seconds
         exchange.final_deadline = now + policy.total_seconds
         self.exchanges[exchange] = None
-        if (self._is_bare or self._passes_by(exchange)) and self._begin_directly(exchange):
+        if self._looks_at is not None and self._begin_directly(exchange):
             return
         self.take_over(exchange)
 
     def _passes_by(self, exchange: Exchange) -> bool:
         """Whether nothing in the chain is about this exchange."""
         return self._concerned is not None and exchange.method not in self._concerned
+
+    def handle(self, exchange: Exchange) -> Awaitable[Answer | None]:
+        """The answer to a request that somebody else sees to."""
+        return (self._route if self._passes_by(exchange) else self._handle)(exchange)
 
     def take_over(self, exchange: Exchange) -> None:
         """Run an exchange as a task."""
@@ -129,16 +137,20 @@ class Server:
 
     def _begin_directly(self, exchange: Exchange) -> bool:
         """Whether the exchange could be sent on the short way, where nothing but its bytes matter."""
-        method = exchange.method
-        if exchange.sink is None or self.tracer.active:
+        if exchange.sink is None or self.tracer.active or self.upstream.policy.share == "call":
             return False
         if exchange.client.era is Era.LEGACY:
-            body = exchange.body
-            if method in self._legacy_routes or b'"task"' in body or b"\\u" in body:
+            if not self.goes_directly(exchange.method, exchange.body):
                 return False
-        elif method in OURS_IN_MODERN or self._annotations:
+        elif self._annotations or self._looks_at is None or exchange.method in self._looks_at:
             return False
         return self.upstream.begin_directly(self, exchange)
+
+    def goes_directly(self, method: str, body: bytes) -> bool:
+        """Whether a request of a legacy client concerns nobody but the server at the other end."""
+        if self._legacy_looks_at is None or method in self._legacy_looks_at:
+            return False
+        return b'"task"' not in body and b"\\u" not in body  # a name may be spelled with escapes
 
     async def _run(self, exchange: Exchange) -> None:
         exchange.begun = True
@@ -428,6 +440,11 @@ class Server:
         """What is wrong with this server, for the health report."""
         found = self.upstream.health.reasons(now)
         return found if self.additions is None else [*found, *self.additions.reasons()]
+
+    async def _introduce_itself(self, exchange: Exchange) -> Answer:
+        client = exchange.client
+        assert isinstance(client, LegacyClient)
+        return Answer(version=client.version, result=await self.introduce(client))
 
     async def _discover(self, exchange: Exchange) -> Answer:
         found = await self.upstream.learn(exchange.client)

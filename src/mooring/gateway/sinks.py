@@ -14,11 +14,10 @@ from mooring.gateway.exchange import Exchange
 from mooring.gateway.streams import KEEP_ALIVE_SECONDS, EventOutlet, StreamLog
 from mooring.gateway.tracing import Tracer
 from mooring.protocol.sse import encode_event
-from mooring.transports.http_reply import Reply
+from mooring.transports.http_reply import JSON_HEADERS, Reply
 from mooring.transports.http_request import Request
 from mooring.transports.wire import Leg, Relay
 
-JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 LEGACY_STREAM_AFTER_SECONDS: Final = 0.5
 """A call that takes longer gets an event stream, which a legacy client can lose and pick up again."""
 RETRY_MILLISECONDS: Final = 1000
@@ -80,7 +79,10 @@ class PostSink(msgspec.Struct, eq=False):
         if self._tracer.active:
             self._tracer.message("client", "out", self._peer, message)
         if self._outlet is None:
-            self._reply.send(status, JSON_HEADERS + self._headers if self._headers else JSON_HEADERS, message)
+            if status == 200 and not self._headers:
+                self._reply.send_json(message)
+            else:
+                self._reply.send(status, JSON_HEADERS + self._headers, message)
             return
         self._write(message)
         self._end()

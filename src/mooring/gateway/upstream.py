@@ -11,8 +11,9 @@ from time import monotonic
 from typing import Final
 
 from mooring.errors import RpcError, UpstreamFailed, UpstreamTimedOut, UpstreamUnavailable
+from mooring.gateway.clients import LegacyClient
 from mooring.gateway.detection import Detector, Opening, Verdict
-from mooring.gateway.direct import Direct, Home
+from mooring.gateway.direct import DIRECT_BYTES, Direct, Home, Lane
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.health import BreakerPolicy, Health
 from mooring.gateway.legacy_session import INTERACTIVE, POOLED
@@ -29,8 +30,6 @@ MAX_PROCESSES: Final = 256
 MAX_SESSIONS: Final = 100_000
 """How many sessions with one server we open at most: processes cost more than numbers in a table."""
 _SUB_FLAGS: Final = {"listChanged", "tools", "context", "form", "url"}
-DIRECT_BYTES: Final = 65_536
-"""A larger request is not worth a short way."""
 LEASED_SESSIONS: Final = 8
 """How many sessions with one server serve interactive calls that cannot be told apart on one channel."""
 
@@ -102,6 +101,12 @@ class Upstream:
         connection = session.take_idle()
         if connection is None:
             return False
+        client = exchange.client
+        if isinstance(client, LegacyClient) and (client.lane is None or client.lane.session is not session):
+            policy = self.policy
+            client.lane = Lane(
+                home, client, session, self.health, head, policy.call_seconds, policy.total_seconds
+            )
         direct = exchange.direct = Direct(home, self.health, exchange, session, connection)
         exchange.begun = True
         session.calls[exchange] = None

@@ -62,27 +62,11 @@ class McpEndpoint:
 
     def shortened(self, otherwise: Handler) -> Handler:
         """A handler that does not look at a head again which it has seen to be of an open session."""
-        server, tracer = self._server, self._server.tracer
-        legacy_request = self._dispatcher.legacy_request
 
         def handle(request: Request, reply: Reply) -> None:
             client = cast("LegacyClient | None", request.memo.value)
-            body = request.body
-            if client is None or client.closed or tracer.active or body[:1] != b"{":
+            if client is None or client.lane is None or not client.lane.take(reply, request.body):
                 otherwise(request, reply)
-                return
-            try:
-                jsonrpc.check_text(body)
-                envelope = jsonrpc.decode(body)
-            except RpcError as error:
-                refuse_rpc(reply, error, ())
-                return
-            if not envelope.id or envelope.method is None or envelope.method == "initialize":
-                otherwise(request, reply)
-                return
-            client.last_seen = monotonic()
-            sink = PostSink(reply, tracer, client.alias, client)
-            legacy_request(server, client, envelope, body, sink, relayable=True)
 
         return handle
 
@@ -137,7 +121,7 @@ class McpEndpoint:
             reply.send(202, extra, b"")
         else:
             if caller is NOBODY and not extra:
-                request.memo.value = client
+                request.memo.value = client  # the next request with this head is of this session too
             sink = PostSink(reply, tracer, client.alias, client, extra)
             self._dispatcher.legacy_request(
                 self._server, client, envelope, request.body, sink, relayable=True

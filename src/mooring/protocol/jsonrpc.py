@@ -28,6 +28,8 @@ _COMPACT_REQUEST: Final = len(b'{"jsonrpc":"2.0","id":,"method":""}')
 _COMPACT_NOTIFICATION: Final = len(b'{"jsonrpc":"2.0","method":""}')
 _COMPACT_PARAMS: Final = len(b',"params":')
 
+_COMPACT_CALL: Final = _COMPACT_REQUEST + _COMPACT_PARAMS
+
 RequestId = int | str
 
 
@@ -86,20 +88,39 @@ def decode(data: bytes | Raw) -> Envelope:
     return envelope
 
 
-def decode_result(data: bytes) -> Envelope | None:
-    """Read a message that is a plain result; None if it is anything else, or not legal."""
+def decode_plain_request(data: bytes) -> Envelope | None:
+    """Read a request that is as ordinary as they come: compact ASCII with a short number for its id.
+
+    Its bytes can go on as they are (see `forwardable`). None: look at it with `decode`.
+    """
     if not data.isascii():
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            return None
+        return None
     try:
         envelope = _decode(data)
     except (msgspec.DecodeError, RecursionError):
         return None
-    if envelope.jsonrpc != "2.0" or not envelope.result or envelope.error or envelope.method is not None:
+    method, request_id, params = envelope.method, envelope.id, envelope.params
+    if method is None or not params or envelope.result or envelope.error or envelope.jsonrpc != "2.0":
         return None
-    return envelope
+    if memoryview(params)[0] != _BRACE or not bytes(request_id).isdigit() or len(request_id) >= _SHORT_ID:
+        return None
+    return envelope if len(method) + len(request_id) + len(params) + _COMPACT_CALL == len(data) else None
+
+
+def is_result_of(data: bytes, request_id: Raw) -> bool:
+    """Whether a message is a plain and legal result of this request."""
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            return False
+    try:
+        envelope = _decode(data)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    if envelope.jsonrpc != "2.0" or envelope.error or envelope.method is not None:
+        return False
+    return bool(envelope.result) and envelope.id == request_id
 
 
 def _check_response(envelope: Envelope) -> None:

@@ -24,7 +24,7 @@ from mooring.transports.http_limits import ListenerLimits
 from mooring.transports.http_peer import identify, reset
 from mooring.transports.http_reader import Arrival, RequestReader
 from mooring.transports.http_reply import Reply, ReplyHeads
-from mooring.transports.http_request import BodyStream, Client
+from mooring.transports.http_request import BodyStream, Client, Request
 from mooring.transports.http_rules import Refusal
 from mooring.transports.http_sweep import NEVER, Sweep
 from mooring.transports.http_upgrade import Upgraded
@@ -89,7 +89,7 @@ class ServerConnection(BoundedConnection):
         if mode == _PARSE:
             reader = self._reader
             if self.reply is None and (request := reader.again(data)) is not None:
-                self._serve((request, reader.repeated, None, True, False, False))
+                self._serve_again(request, reader.repeated)
             elif len(data) > self.limits.max_header_bytes and not self._reader.in_body:
                 self._feed_in_steps(data)
             else:
@@ -214,6 +214,19 @@ class ServerConnection(BoundedConnection):
                 self._begin_upload(stream)
                 cast("Streaming", endpoint).handler(request, reply, stream)
         except Exception:  # noqa: BLE001  the top of a request: whatever its handler raises ends here
+            _log.exception("the handler of %s failed", request.path.decode("latin-1"))
+            self._fail(reply)
+
+    def _serve_again(self, request: Request, endpoint: Buffered) -> None:
+        """As above, for a request that is known to be as ordinary as the one before it."""
+        reply = self.reply = Reply(request, self)
+        self._mode = _HOLD
+        self._upgradable = False
+        if self.writable and self.reading:
+            self.deadline = NEVER
+        try:
+            endpoint.handler(request, reply)
+        except Exception:  # noqa: BLE001  as above
             _log.exception("the handler of %s failed", request.path.decode("latin-1"))
             self._fail(reply)
 

@@ -15,7 +15,8 @@ class Buffered:
     """The handler is called once the whole body is in `request.body`; a longer one is refused with 413.
 
     Build one per route, not one per request. While `repeats` is set, further requests of a connection with
-    the same head go to it without asking `accept` again; unset it when the route goes away.
+    the same head go to it without asking `accept` again, as the same `Request` with another body; unset it
+    when the route goes away.
     """
 
     handler: Callable[[Request, Reply], None]

@@ -161,7 +161,8 @@ class RequestReader:
     def again(self, data: bytes) -> Request | None:
         """A whole request with the head of the one before, for the same endpoint (which is in `repeated`).
 
-        None: it has to be looked at more closely.
+        It is the same object with another body: the one before has been answered. None: it has to be looked
+        at more closely.
         """
         template = self._template
         if template is None or self.midway:
@@ -178,19 +179,10 @@ class RequestReader:
                 return None
             self._misses = 0
         self.repeated = endpoint
-        model = self._model
-        return Request(
-            model.method,
-            model.target,
-            model.path,
-            model.query,
-            model.first,
-            model.listed,
-            model.client,
-            model.memo,
-            data[start:],
-            digits,
-        )
+        request = self._model
+        request.body = data[start:]
+        request.length = digits
+        return request
 
     def _arrive_again(self, data: bytes, start: int) -> None:
         """A request like the one before it, with another body."""

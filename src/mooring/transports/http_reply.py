@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -30,6 +30,7 @@ _FRESH, _STREAMING, _ENDED = range(3)
 _CHUNKED, _COUNTED, _UNTIL_CLOSE, _NO_BODY = range(4)
 
 Headers = Sequence[tuple[bytes, bytes]]
+JSON_HEADERS: Final = ((b"content-type", b"application/json"),)
 
 
 class ReplyHeads(dict[int, bytes]):
@@ -38,16 +39,18 @@ class ReplyHeads(dict[int, bytes]):
     def __init__(self) -> None:
         super().__init__()
         self._second = 0
+        self.json = b""
+        """The head of the most common answer: 200 with JSON in it, up to its length."""
+        self.refresh()
 
     def refresh(self) -> None:
         second = int(time.time())
         if second != self._second:
             self._second = second
             self.clear()
+            self.json = self[200] + encode_headers(JSON_HEADERS)
 
     def __missing__(self, status: int) -> bytes:
-        if not self._second:
-            self.refresh()
         try:
             phrase = HTTPStatus(status).phrase
         except ValueError:
@@ -159,12 +162,6 @@ class Reply(msgspec.Struct, eq=False):
             return
         channel = self._channel
         length = len(body)
-        if 0 < length < COMPRESS_FROM_BYTES and channel.keep_alive and self.request.method == b"POST":
-            self._phase = _ENDED
-            head = channel.heads[status]
-            channel.transport.write(b"%b%bcontent-length: %d\r\n\r\n%b" % (head, block, length, body))
-            channel.reply_ended()
-            return
         if length >= COMPRESS_FROM_BYTES and self.request.method != b"HEAD":
             coding = self._coding_for(headers)
             if coding is not None:
@@ -188,6 +185,17 @@ class Reply(msgspec.Struct, eq=False):
         else:
             channel.transport.write(b"%b%bcontent-length: %d\r\n\r\n" % (head, block, length))
             channel.transport.write(body)
+        channel.reply_ended()
+
+    def send_json(self, body: bytes) -> None:
+        """The complete answer to a POST, when all is well: `send(200, JSON_HEADERS, body)`, only sooner."""
+        channel = self._channel
+        length = len(body)
+        if self._phase != _FRESH or length >= COMPRESS_FROM_BYTES or not channel.keep_alive or self.closed:
+            self.send(200, JSON_HEADERS, body)
+            return
+        self._phase = _ENDED
+        channel.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (channel.heads.json, length, body))
         channel.reply_ended()
 
     def start(

@@ -14,7 +14,7 @@ _MAX_DIGITS = 10
 _LENGTH = b"\r\ncontent-length:"
 
 
-_HEADS_KNOWN = 64
+_HEADS_KNOWN = 8
 MISSES_IN_VAIN = 16
 """After so many messages that differ from the one before, only every so manyth is still learnt from."""
 

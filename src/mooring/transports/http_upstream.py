@@ -151,11 +151,11 @@ class UpstreamConnection(asyncio.Protocol):
         if template is not None and not self._fed and not self._is_head_request:
             known = template.known.get(len(data))
             if known is not None and data.startswith(known[0]):
-                self._answered_again(data, known[1], known[2])
+                self._answered_again(data[known[1] :], known[2])
                 return
             start = template.body_start(data)
             if start >= 0:
-                self._answered_again(data, start, template.digits)
+                self._answered_again(data[start:], template.digits)
                 return
         self._fed += len(data)
         trouble: TransportError | None = None
@@ -296,11 +296,11 @@ class UpstreamConnection(asyncio.Protocol):
             self._template = HeadTemplate.of(data)
             self._model = (self._status, self._head, self._first)
 
-    def _answered_again(self, data: bytes, start: int, digits: bytes) -> None:
+    def _answered_again(self, body: bytes, digits: bytes) -> None:
         """A complete response like the one before it, with another body."""
         limits, waiter = self._limits, self._waiter
         self._misses = 0
-        if limits.max_body_bytes is not None and len(data) - start > limits.max_body_bytes:
+        if limits.max_body_bytes is not None and len(body) > limits.max_body_bytes:
             self._fail(_too_large(limits.max_body_bytes))
             return
         status, headers, first = self._model
@@ -309,7 +309,7 @@ class UpstreamConnection(asyncio.Protocol):
         self.deadline = self._sweep.clock + limits.idle_seconds
         self._owner.released(self)
         if waiter is not None and not waiter.done():
-            waiter.set_result(Response(status, headers, first, [data[start:]], None, digits))
+            waiter.set_result(Response(status, headers, first, [body], None, digits))
 
     def _answered(self, *, reusable: bool) -> None:
         """The response is complete: hand it over, and the connection to whoever is next."""
