@@ -28,7 +28,7 @@ from mooring.gateway.detection import Verdict
 from mooring.gateway.dispatch import Dispatcher
 from mooring.gateway.health import BreakerPolicy
 from mooring.gateway.interactions import Interactions
-from mooring.gateway.principal import NOBODY, Caller
+from mooring.gateway.principal import ANONYMOUS, NOBODY, Caller
 from mooring.gateway.sealing import Seal, load_key
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
@@ -134,6 +134,7 @@ class Gateway:
         config = self._config
         if self._trace_file is not None:
             stack.callback(self._trace_file.close)
+        stack.callback(self._guard.close)
         stack.enter_context(self._directory)
         store = await stack.enter_async_context(Store(self._directory.database))
         secrets = SecretValues(SecretPlaces(config.storage.root, os.environ))
@@ -308,7 +309,9 @@ class Gateway:
         upstream = Upstream(entry.id, dialer, pinned, policy, tracer)
         chain = self._guard.chain_for(entry)
         if not wants_files(entry):
-            return Server(entry.id, upstream, self._interactions, tracer, chain.middlewares, chain.methods)
+            server = Server(entry.id, upstream, self._interactions, tracer, chain.middlewares, chain.methods)
+        server.watch = self._guard.watch_for(entry.id)
+        return server
         adapters = adapters_for(self._files, self._config, entry)
         methods = chain.methods
         if not chain.middlewares:
@@ -343,9 +346,9 @@ class Gateway:
     # The guard
 
     def _door(self) -> Door | None:
-        """None while authentication is off: then nobody stands there."""
+        """None while it matters to nobody who calls: then nobody stands there."""
         authenticator = guarding.authenticator(self._config)
-        if authenticator is None:
+        if authenticator is None and not self._guard.wants_callers:
             return None
         auth = self._config.auth
         return Door(
@@ -354,8 +357,13 @@ class Gateway:
             audiences=frozenset(auth.audience),
             trust_proxy_headers=self._config.trust_proxy_headers,
             failures_per_minute=auth.max_failures_per_minute,
-            on_refused=_log_refusal,
+            on_refused=self._refused,
         )
+
+    def _refused(self, refused: Refused) -> None:
+        log.warning("%s: %s from %s: %s", refused.server_id, refused.status, refused.address, refused.reason)
+        caller = Caller(refused.principal or ANONYMOUS, refused.address, refused.user_agent)
+        self._guard.refused(refused.server_id, caller, refused.status, refused.reason)
 
     def _place(self, server_id: str) -> Place:
         auth = self._config.auth
@@ -395,10 +403,6 @@ class Gateway:
             _guarded(self._app.keep_alive, now)
             for client in self._sessions.sweep(now):
                 self._dispatcher.spawn(self._sessions.close(client))
-
-
-def _log_refusal(refused: Refused) -> None:
-    log.warning("%s: %s from %s: %s", refused.server_id, refused.status, refused.address, refused.reason)
 
 
 def _guarded(step: Callable[..., None], *arguments: object) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.policy.caller import Caller
 from tests.policy.shelf import Shelf, tool
@@ -171,6 +171,7 @@ ARGUMENTS = st.fixed_dictionaries(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(
     rules=st.lists(RULE, min_size=1, max_size=4), arguments=ARGUMENTS, team=st.sampled_from(["red", "blue"])
 )

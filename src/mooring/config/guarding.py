@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from mooring.config.schema import Config, Server
+from mooring.gateway.principal import Caller
+from mooring.policy.audit.ledger import Ledger, SigningKey, Sink, StandardOutput
+from mooring.policy.audit.observing import Audit, AuditPolicy, ServerAudit
 from mooring.policy.authentication.api_keys import ApiKeys, KeyStore
 from mooring.policy.authentication.proof import Authenticator
 from mooring.policy.authentication.tokens import ProviderSettings, Tokens
@@ -12,10 +17,14 @@ from mooring.policy.authorization.engine import Engine
 from mooring.policy.authorization.guarding import Authorization
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.chain import Chain, Step, build
+from mooring.policy.items import TOOLS
 from mooring.policy.settings import Tools
 from mooring.policy.tools import Override, ToolRules
+from mooring.policy.watching import Watch
 
 KEYS_FILE = "keys.json"
+AUDIT_FILE = "audit.log"
+AUDIT_KEY = "audit.key"
 
 
 def authenticator(config: Config) -> Authenticator | None:
@@ -54,12 +63,39 @@ def engine(config: Config) -> Engine | None:
     )
 
 
+def audit(config: Config, versions: Callable[[], tuple[str, str]]) -> Audit:
+    wanted = config.audit
+    root = config.storage.root
+    sink: Sink = StandardOutput()
+    if wanted.output == "file":
+        sink = Ledger(
+            wanted.file or root / AUDIT_FILE,
+            SigningKey(root / AUDIT_KEY),
+            rotate_bytes=wanted.rotate_bytes,
+            keep_files=wanted.keep_files,
+            sync=wanted.sync,
+        )
+    policy = AuditPolicy(
+        component=wanted.component,
+        types=frozenset(wanted.event_types),
+        excluded=frozenset(wanted.exclude_event_types),
+        request_data=wanted.include_request_data,
+        response_data=wanted.include_response_data,
+        application_errors=wanted.detect_application_errors,
+        max_data_bytes=wanted.max_data_bytes,
+        claims=wanted.include_claims,
+    )
+    return Audit(sink, policy, versions)
+
+
 class Guard:
     """The parts of the guard that all servers of a configuration share, and the chain of each."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
         self._engine = engine(config)
+        self._audit = audit(config, self._versions) if config.audit.enabled else None
+        self._watches: dict[str, Watch] = {}
 
     def chain_for(self, entry: Server) -> Chain:
         """What a request for this server passes, in the one order."""
@@ -77,6 +113,12 @@ class Guard:
                     methods=methods,
                 )
             )
+        if self._audit is not None:
+            observer = ServerAudit(
+                self._audit, entry.id, lambda exchange, name: catalogue.view(exchange, TOOLS).digest(name)
+            )
+            self._watches[entry.id] = Watch(observer)
+            steps.append(Step("audit", observer=observer))
         if self._engine is not None:
             rule = Authorization(self._engine, catalogue, entry.id, entry.group)
             steps.append(
@@ -90,10 +132,34 @@ class Guard:
             )
         return build(steps, catalogue)
 
+    def watch_for(self, server_id: str) -> Watch | None:
+        """Who is told of what does not pass the chain."""
+        return self._watches.get(server_id)
+
+    def refused(self, server_id: str, caller: Caller, status: int, reason: str) -> None:
+        """The door did not let somebody in."""
+        watch = self._watches.get(server_id)
+        if watch is not None and watch.audit is not None:
+            watch.audit.refused(caller, status, reason)
+
+    @property
+    def wants_callers(self) -> bool:
+        """Whether it matters where requests come from, even if nobody is authenticated."""
+        return self._audit is not None
+
     def tidy(self) -> None:
-        """Notice what was changed on disk; called every few seconds."""
+        """Notice what was changed on disk, seal the audit; called every few seconds."""
         if self._engine is not None:
             self._engine.refresh()
+        if self._audit is not None:
+            self._audit.tidy()
+
+    def close(self) -> None:
+        if self._audit is not None:
+            self._audit.close()
+
+    def _versions(self) -> tuple[str, str]:
+        return self._engine.version if self._engine is not None else "", ""
 
 
 def tool_rules(tools: Tools) -> ToolRules:

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct, field
 
 from mooring.config.files import Adapter, Artifacts, Core, ServerFiles, Uploads
 from mooring.config.units import BYTES, COMMAND
-from mooring.policy.settings import Auth, Authorization, Tools
+from mooring.policy.settings import Audit, Auth, Authorization, Tools
 
 Era = Literal["auto", "legacy", "modern"]
 UpstreamTransport = Literal["auto", "streamable_http", "sse"]
@@ -241,6 +241,7 @@ class Config(Struct, frozen=True):
     cors: Annotated[Cors, Meta(description="Calls from web pages.")] = Cors()
     auth: Annotated[Auth, Meta(description="Who may call.")] = Auth()
     authorization: Annotated[Authorization, Meta(description="What callers may do.")] = Authorization()
+    audit: Annotated[Audit, Meta(description="What is written down.")] = Audit()
     limits: Annotated[Limits, Meta(description="What one peer may cost.")] = Limits()
     sessions: Annotated[Sessions, Meta(description="How long sessions and waiting calls are kept.")] = (
         Sessions()

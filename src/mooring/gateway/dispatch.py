@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from time import monotonic
 from typing import Any
 
 from msgspec import Raw
@@ -84,7 +85,10 @@ class Dispatcher:
             client.introduce(
                 negotiate_legacy(requested), bytes(capabilities), bytes(members.get("clientInfo", b""))
             )
-            result = await server.introduce(client)
+            exchange = Exchange(server, client, envelope, "initialize", b"", None, caller=client.caller)
+            exchange.started = monotonic()
+            answer = await server.handle(exchange)
+            assert answer is not None
         except RpcError as error:
             client.phase = lifecycle.on_initialize_answered(client.phase, accepted=False)
             sink.answer(jsonrpc.error(envelope.id, error.encode()))
@@ -96,13 +100,16 @@ class Dispatcher:
             client.phase = lifecycle.on_initialize_answered(client.phase, accepted=True)
             if client.tracer.active:
                 client.tracer.noted("client", client.alias, f"session initialized, revision {client.version}")
-            sink.answer(jsonrpc.result(envelope.id, result))
+            sink.answer(jsonrpc.result(envelope.id, answer.result))
 
     def legacy_notification(
         self, server: Server, client: LegacyClient, envelope: Envelope, data: bytes
     ) -> None:
         method = envelope.method or ""
         if not lifecycle.may_act_on(client.phase, method):
+            return
+        watch = server.watch
+        if watch is not None and not watch.admits(client, method):
             return
         before = client.phase
         client.phase = lifecycle.on_notification(client.phase, method)
@@ -116,6 +123,8 @@ class Dispatcher:
 
     def attach(self, server: Server, client: LegacyClient) -> None:
         """This client has a place to hear of changes."""
+        if server.watch is not None:
+            server.watch.connected(client)
         self.spawn(_quietly(server.attach(client)))
 
     def legacy_response(self, client: LegacyClient, envelope: Envelope) -> None:

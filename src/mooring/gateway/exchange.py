@@ -64,6 +64,18 @@ class Client(Protocol):
     def wants_log(self, level: str) -> bool: ...
 
 
+class Watch(Protocol):
+    """Told of what is no exchange and so does not pass the chain."""
+
+    def admits(self, client: Client, method: str) -> bool:
+        """Whether a notification may go on."""
+        ...
+
+    def connected(self, client: Client) -> None:
+        """A stream for changes was opened."""
+        ...
+
+
 class Posted(msgspec.Struct, eq=False):
     """A request that is already on its way: in which session, on which connection, and its answer."""
 

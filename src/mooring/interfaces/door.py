@@ -13,7 +13,7 @@ import msgspec
 
 from mooring.errors import FORBIDDEN, RATE_LIMITED, UNAUTHENTICATED
 from mooring.gateway.dispatch import Dispatcher
-from mooring.gateway.principal import Caller, Principal
+from mooring.gateway.principal import ANONYMOUS, Caller, Principal
 from mooring.policy.authentication.proof import Authenticator, NotAuthenticated, ProviderUnavailable
 from mooring.policy.gcra import Gcra
 from mooring.transports.http_forwarded import parse_forwarded
@@ -55,7 +55,7 @@ class Door:
 
     def __init__(
         self,
-        authenticator: Authenticator,
+        authenticator: Authenticator | None,
         dispatcher: Dispatcher,
         *,
         audiences: frozenset[str],
@@ -76,6 +76,9 @@ class Door:
         address = self.address_of(request)
         agent = (request.header(b"user-agent") or b"")[:_PRINTED].decode("latin-1")
         visit = _Visit(place, reply, extra, enter, address, agent)
+        if self._authenticator is None:  # everybody may come in where no scope is asked for
+            self._welcome(visit, ANONYMOUS)
+            return
         given = request.header_values(b"authorization") + request.header_values(b"x-api-key")
         if request.peer == "unix" and not given:
             enter(Caller(self._local, address, agent))
@@ -101,13 +104,21 @@ class Door:
         """Whether this comes from somebody whose credential is known already, for pages that say more."""
         given = request.header_values(b"authorization") + request.header_values(b"x-api-key")
         credential = _credential(request, given)
+        if self._authenticator is None:
+            return False
         principal = self._authenticator.known(credential) if credential else None
         return principal is not None and principal.expires > time()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has to prove anything."""
+        return self._authenticator is None
 
     def address_of(self, request: Request) -> str:
         return parse_forwarded(request)[0] if self._trusts_proxy else request.peer
 
     async def _verify(self, visit: _Visit, credential: str) -> None:
+        assert self._authenticator is not None
         try:
             principal = await self._authenticator.verify(credential)
         except NotAuthenticated as error:

@@ -31,12 +31,13 @@ _METHODS: Final = {TOOLS: "tools/list", PROMPTS: "prompts/list"}
 class View:
     """What one caller was shown of one kind."""
 
-    __slots__ = ("asked", "hints", "items", "pending")
+    __slots__ = ("asked", "digests", "hints", "items", "pending")
 
     def __init__(self) -> None:
         self.items: dict[str, Item] = {}
         self.pending: dict[str, Item] | None = None
         self.hints: dict[str, dict[str, Any]] = {}
+        self.digests: dict[str, str] = {}
         self.asked = -ASK_AGAIN_SECONDS
 
     def learn(self, listing: Listing) -> None:
@@ -47,7 +48,17 @@ class View:
         self.pending.update((item.name, Item(item.name, item.raw)) for item in listing.items)
         if listing.last_page:
             self.items, self.pending = self.pending, None
-            self.hints = {}
+            self.hints, self.digests = {}, {}
+
+    def digest(self, name: str) -> str:
+        """The hash of a definition; empty for what was never listed."""
+        found = self.digests.get(name)
+        if found is None:
+            item = self.items.get(name)
+            found = self.digests[name] = item.digest if item is not None else ""
+            if len(self.digests) > len(self.items) + 100:
+                self.digests.clear()
+        return found
 
     def annotations(self, name: str) -> dict[str, Any]:
         """The hints of a tool as its server gave them."""

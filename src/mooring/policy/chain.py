@@ -100,23 +100,25 @@ def build(steps: Sequence[Step], catalogue: Catalogue | None = None) -> Chain:
             middlewares.append(step.middleware)
         else:
             group.append(step)
-    _flush(group, middlewares, catalogue)
+    _flush(group, middlewares, catalogue, learns=True)
     methods: frozenset[str] | None = frozenset()
     for step in ordered:
         methods = None if methods is None or step.methods is None else methods | step.methods
     return Chain(middlewares, methods, tuple(step.name for step in ordered))
 
 
-def _flush(group: list[Step], middlewares: list[Middleware], catalogue: Catalogue | None) -> None:
+def _flush(
+    group: list[Step], middlewares: list[Middleware], catalogue: Catalogue | None, *, learns: bool = False
+) -> None:
     if group:
-        middlewares.append(Fused(tuple(group), catalogue))
+        middlewares.append(Fused(tuple(group), catalogue, learns=learns))
         group.clear()
 
 
 class Fused:
     """Several steps as one coroutine."""
 
-    def __init__(self, steps: tuple[Step, ...], catalogue: Catalogue | None) -> None:
+    def __init__(self, steps: tuple[Step, ...], catalogue: Catalogue | None, *, learns: bool) -> None:
         self._observers = tuple(step.observer for step in steps if step.observer is not None)
         named = [step for step in steps if step.needs_catalogue and catalogue is not None]
         plain = [step for step in steps if step not in named]
@@ -125,6 +127,8 @@ class Fused:
         self._presenters = tuple(step.present for step in reversed(steps) if step.present is not None)
         self._settlers = tuple(step.settle for step in reversed(steps) if step.settle is not None)
         self._catalogue = catalogue if named else None
+        # The lowest one sees lists as the server gives them, under the names that checks ask for.
+        self._learner = catalogue if learns else None
 
     async def __call__(self, exchange: Exchange, handler: Handler) -> Answer | None:
         observers = self._observers
@@ -159,7 +163,7 @@ class Fused:
         if answer is not None:
             for settle in self._settlers:
                 answer = settle(exchange, answer)
-            if is_list and (self._presenters or catalogue is not None):
+            if is_list and (self._presenters or self._learner is not None):
                 return self._present(exchange, answer)
         return answer
 
@@ -183,14 +187,18 @@ class Fused:
         if not catalogue.knows(exchange, *found):
             await catalogue.look_up(exchange, *found, handler)
             if not catalogue.knows(exchange, *found):
-                raise absent(exchange, *shown)
+                missing = absent(exchange, *shown)
+                missing.hidden = False
+                raise missing
 
     def _present(self, exchange: Exchange, answer: Answer) -> Answer:
         listing = read_listing(exchange, answer)
         if listing is None:
             return answer
-        if self._catalogue is not None:
-            self._catalogue.learn(exchange, listing)
+        if self._learner is not None:
+            self._learner.learn(exchange, listing)
+        if not self._presenters:
+            return answer
         for present in self._presenters:
             present(exchange, listing)
         return Answer(version=answer.version, result=listing.encode(), status=answer.status)

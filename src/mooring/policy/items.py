@@ -153,6 +153,9 @@ def _completed(exchange: Exchange) -> tuple[str, str]:
 class Absent(InvalidParams):
     """There is no such item for this caller."""
 
+    hidden = True
+    """A rule hid it; False: there is none. Only the audit may know."""
+
 
 def absent(exchange: Exchange, kind: str, name: str) -> Absent:
     """What is said about an item that is not there, and just so about one that is none of the caller's."""

@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+# A number of bytes, also written as "8Mi" or "10MB".
+BYTES = {"unit": "bytes"}
 # A list of texts; a single text stands for a list of one.
 TEXTS = {"unit": "texts"}
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -14,6 +16,49 @@ ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 
 def _algorithms() -> list[str]:
     return list(ALGORITHMS)
+
+
+class Audit(Struct, frozen=True):
+    """What is written down: one JSON line per event, each tied to the one before, sealed by signatures."""
+
+    enabled: Annotated[bool, Meta(description="Write an audit log.")] = False
+    output: Annotated[
+        Literal["file", "stdout"], Meta(description="Where it goes. Only a file is sealed and kept.")
+    ] = "file"
+    file: Annotated[
+        Path | None, Meta(description="The file. Not given: `audit.log` in the data directory.")
+    ] = None
+    sync: Annotated[
+        bool,
+        Meta(
+            description="Wait for the disk with every event. Otherwise events survive the end of the "
+            "process at once, and a power failure after a fifth of a second."
+        ),
+    ] = False
+    rotate_bytes: Annotated[
+        int, Meta(ge=4096, extra=BYTES, description="A larger file is continued in a new one.")
+    ] = 64 * 1024**2
+    keep_files: Annotated[int, Meta(ge=1, description="Finished files to keep.")] = 10
+    component: Annotated[str, Meta(description="The name of this gateway in its events.")] = "mooring"
+    event_types: Annotated[
+        list[str], Meta(description="Only these types of events, such as `mcp_tool_call`. Empty: all.")
+    ] = field(default_factory=list[str])
+    exclude_event_types: Annotated[list[str], Meta(description="Not these types.")] = field(
+        default_factory=list[str]
+    )
+    include_request_data: Annotated[
+        bool, Meta(description="Also the params of requests, secrets blotted out.")
+    ] = False
+    include_response_data: Annotated[bool, Meta(description="Also the results, secrets blotted out.")] = False
+    include_claims: Annotated[
+        bool, Meta(description="Also the caller's claims, which `mooring policy simulate` can use.")
+    ] = False
+    detect_application_errors: Annotated[
+        bool, Meta(description="Tell results with `isError` from successful ones.")
+    ] = True
+    max_data_bytes: Annotated[int, Meta(ge=0, description="Longer params and results are cut to this.")] = (
+        1024
+    )
 
 
 class Authorization(Struct, frozen=True):

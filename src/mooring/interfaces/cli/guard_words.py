@@ -8,6 +8,7 @@ from typing import Any
 
 def add_parsers(commands: Any) -> None:
     _add_key(commands)
+    _add_audit(commands)
 
 
 def _add_key(commands: Any) -> None:
@@ -42,6 +43,37 @@ def _add_key(commands: Any) -> None:
     revoke = actions.add_parser("revoke", help="take a key away", parents=[_where()], allow_abbrev=False)
     revoke.add_argument("name", metavar="NAME", help="its name or id")
     revoke.set_defaults(handler="key:revoke")
+
+
+def _add_audit(commands: Any) -> None:
+    audit = commands.add_parser("audit", help="check and read the audit log", allow_abbrev=False)
+    actions = audit.add_subparsers(title="actions", metavar="ACTION", required=True)
+    verify = actions.add_parser(
+        "verify",
+        help="check that no line was changed, removed or moved",
+        parents=[_where()],
+        allow_abbrev=False,
+    )
+    verify.add_argument("--file", metavar="FILE", help="the log (default: the gateway's own)")
+    verify.add_argument("--public-key", metavar="FILE", help="the key to check with (default: audit.pub)")
+    _add_format(verify)
+    verify.set_defaults(handler="audit:run_verify")
+
+    show = actions.add_parser("show", help="print events", parents=[_where()], allow_abbrev=False)
+    show.add_argument("--file", metavar="FILE", help="the log (default: the gateway's own)")
+    show.add_argument("--since", metavar="TIME", help="not older than this, for example 30s, 5m, 12h, 7d")
+    show.add_argument("--server", metavar="ID", help="of this server only")
+    show.add_argument("--user", metavar="NAME", help="of this caller only")
+    show.add_argument("--tool", metavar="NAME", help="about this tool only")
+    show.add_argument("--type", metavar="TYPE", help="of this type only, for example mcp_tool_call")
+    show.add_argument(
+        "--outcome",
+        choices=["success", "failure", "error", "denied", "application_error"],
+        help="with this outcome only",
+    )
+    show.add_argument("--limit", metavar="N", type=int, default=0, help="only the last N (default: all)")
+    _add_format(show)
+    show.set_defaults(handler="audit:show")
 
 
 def _where() -> argparse.ArgumentParser:

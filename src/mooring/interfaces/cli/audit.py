@@ -1,0 +1,132 @@
+"""`mooring audit`: check that the audit log is whole, and read it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from mooring.config.guarding import AUDIT_FILE, AUDIT_KEY
+from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.gateway_socket import find_socket
+from mooring.interfaces.cli.output import milliseconds, one_line, print_table, size, styled, wants_colour
+from mooring.interfaces.cli.spans import seconds
+from mooring.policy.audit.verifying import lines_of, public_key, verify
+
+_STYLES = {"success": "", "denied": "yellow", "failure": "red", "error": "red", "application_error": "yellow"}
+
+
+def run_verify(arguments: argparse.Namespace) -> int:
+    """Say what the files prove, or what is wrong with them."""
+    path, key_path = _places(arguments)
+    try:
+        report = verify(path, public_key(key_path))
+    except (OSError, ValueError, TypeError) as error:
+        raise Failed(f"the audit log cannot be checked: {error}") from error
+    if arguments.format == "json":
+        findings = [
+            {"file": str(found.file), "line": found.line, "message": found.message}
+            for found in report.findings
+        ]
+        shown = {"lines": report.lines, "checkpoints": report.checkpoints, "first": report.first}
+        print(json.dumps({**shown, "last": report.last, "sealed": report.sealed, "findings": findings}))
+    else:
+        for found in report.findings:
+            print(f"{found.file}{f':{found.line}' if found.line else ''}: {found.message}")
+        verdict = "NOT intact" if report.findings else "intact"
+        print(
+            f"{verdict}: {report.lines} lines, {report.first} to {report.last}, {report.checkpoints} "
+            f"checkpoints, signed up to {report.sealed}"
+        )
+    return 1 if report.findings else 0
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Print events, filtered, oldest first."""
+    path, _ = _places(arguments)
+    if not path.exists():
+        raise Failed(f"there is no audit log at `{path}`: set `audit.enabled: true`, or give its --file")
+    events = list(_wanted(arguments, path))
+    if arguments.limit:
+        events = events[-arguments.limit :]
+    if arguments.format == "json":
+        for event in events:
+            print(json.dumps(event, separators=(",", ":"), ensure_ascii=False))
+        return 0
+    colour = wants_colour(sys.stdout)
+    print_table(("TIME", "OUTCOME", "WHO", "WHAT", "TOOK", "SIZE"), [_row(event, colour) for event in events])
+    return 0
+
+
+def _wanted(arguments: argparse.Namespace, path: Path) -> Iterator[dict[str, Any]]:
+    oldest = None
+    if arguments.since:
+        moment = datetime.fromtimestamp(time.time() - seconds("--since", arguments.since), UTC)
+        oldest = moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    for _, _, line in lines_of(path):
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue  # which `verify` is there to report
+        if "target" not in event or (oldest is not None and event["logged_at"] < oldest):
+            continue
+        if _matches(arguments, event):
+            yield event
+
+
+def _matches(arguments: argparse.Namespace, event: dict[str, Any]) -> bool:
+    target, subjects = event["target"], event["subjects"]
+    checks = (
+        (arguments.server, target["endpoint"] == f"/mcp/{arguments.server}"),
+        (arguments.user, arguments.user in (subjects["user"], subjects["user_id"])),
+        (arguments.tool, target.get("name") == arguments.tool),
+        (arguments.type, event["type"] == arguments.type),
+        (arguments.outcome, event["outcome"] == arguments.outcome),
+    )
+    return all(holds for wanted, holds in checks if wanted)
+
+
+def _row(event: dict[str, Any], colour: bool) -> tuple[str, ...]:
+    target, extra = event["target"], event["metadata"]["extra"]
+    subject = target.get("name") or target.get("uri") or extra.get("reason") or ""
+    what = " ".join(
+        part
+        for part in (target["endpoint"].removeprefix("/mcp/"), target["method"] or event["type"], subject)
+        if part
+    )
+    return (
+        event["logged_at"][:23].replace("T", " "),
+        styled(event["outcome"], _STYLES.get(event["outcome"], ""), colour),
+        one_line(event["subjects"]["user"]),
+        one_line(what),
+        milliseconds(extra["duration_ms"]) if "duration_ms" in extra else "",
+        size(extra["response_size_bytes"]) if extra.get("response_size_bytes") else "",
+    )
+
+
+def _places(arguments: argparse.Namespace) -> tuple[Path, Path]:
+    """The log and the public key that belong together."""
+    file, root = audit_places(arguments)
+    if arguments.file:
+        file = Path(arguments.file)
+    key = getattr(arguments, "public_key", None)
+    return file, Path(key) if key else root / AUDIT_KEY.replace(".key", ".pub")
+
+
+def audit_places(arguments: argparse.Namespace) -> tuple[Path, Path]:
+    """The audit file of the gateway that is meant, and its data directory."""
+    if arguments.config:
+        from mooring.config.loading import ConfigError, load  # noqa: PLC0415 - slow
+
+        try:
+            config = load(Path(arguments.config))
+        except ConfigError as error:
+            raise Failed(str(error)) from error
+        return config.audit.file or config.storage.root / AUDIT_FILE, config.storage.root
+    root = find_socket(arguments).parent
+    return root / AUDIT_FILE, root

@@ -1,0 +1,1 @@
+"""What happened, written down so that nobody can change it unnoticed."""

@@ -1,0 +1,264 @@
+"""The audit log: nothing that was answered is missing from it, and nothing in it can be changed unnoticed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.policy.caller import Caller
+from tests.policy.shelf import Shelf, tool
+from tests.support.gateway import Gateway, running_gateway, stdio_server
+from tests.support.peers import SsePeer, StdioPeer
+from tests.support.waiting import eventually
+
+from mooring.policy.audit.ledger import Ledger, SigningKey, head_file, rotated_files
+from mooring.policy.audit.verifying import public_key, verify
+
+Json = dict[str, Any]
+
+
+def ledger(folder: Path, **more: Any) -> Ledger:
+    wanted = {"rotate_bytes": 10**9, "keep_files": 1000, "sync": False, **more}
+    return Ledger(folder / "audit.log", SigningKey(folder / "audit.key"), **wanted)
+
+
+def fill(log: Ledger, count: int) -> None:
+    for _ in range(count):
+        log.append(json.dumps({"seq": log.seq, "prev": log.prev, "what": random.random()}).encode())
+
+
+def findings(folder: Path) -> list[str]:
+    return [
+        found.message for found in verify(folder / "audit.log", public_key(folder / "audit.pub")).findings
+    ]
+
+
+def test_an_untouched_log_is_intact_across_restarts_and_rotations(tmp_path: Path) -> None:
+    for _ in range(3):
+        log = ledger(tmp_path, rotate_bytes=4096)
+        fill(log, 50)
+        log.close()
+    report = verify(tmp_path / "audit.log", public_key(tmp_path / "audit.pub"))
+    assert (report.findings, report.first, report.lines) == ((), 0, report.last + 1)
+    assert len(rotated_files(tmp_path / "audit.log")) > 2
+    assert report.sealed == report.last
+
+
+CHANGES = {
+    "a line was edited": lambda lines: lines.__setitem__(5, lines[5].replace(b"what", b"whax")),
+    "a line was removed": lambda lines: lines.pop(5),
+    "two lines changed places": lambda lines: lines.__setitem__(slice(5, 7), [lines[6], lines[5]]),
+    "a line was put in": lambda lines: lines.insert(5, lines[4]),
+    "a line was forged": lambda lines: lines.insert(5, b'{"seq":5,"prev":"00","what":1}'),
+    "the last lines are gone": lambda lines: lines.__delitem__(slice(-2, None)),
+    "everything is gone": lambda lines: lines.clear(),
+    "a line was garbled": lambda lines: lines.__setitem__(5, b"{" + lines[5]),
+    "the checkpoint was edited": lambda lines: lines.__setitem__(
+        -1, lines[-1].replace(b'"signature":"', b'"signature":"00')
+    ),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_is_found(tmp_path: Path, change: str) -> None:
+    log = ledger(tmp_path)
+    fill(log, 10)
+    log.close()
+    assert findings(tmp_path) == []
+    lines = (tmp_path / "audit.log").read_bytes().splitlines()
+    CHANGES[change](lines)
+    (tmp_path / "audit.log").write_bytes(b"".join(line + b"\n" for line in lines))
+    assert findings(tmp_path) != []
+
+
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_no_single_changed_byte_goes_unnoticed(tmp_path_factory: pytest.TempPathFactory, data: Any) -> None:
+    folder = tmp_path_factory.mktemp("a")
+    log = ledger(folder)
+    fill(log, 5)
+    log.close()
+    content = bytearray((folder / "audit.log").read_bytes())
+    place = data.draw(st.integers(0, len(content) - 2))
+    content[place] ^= data.draw(st.integers(1, 255))
+    (folder / "audit.log").write_bytes(content)
+    assert findings(folder) != []
+
+
+def test_a_rewritten_log_with_a_new_key_is_not_the_old_one(tmp_path: Path) -> None:
+    log = ledger(tmp_path)
+    fill(log, 10)
+    log.close()
+    forged = tmp_path / "forged"
+    other = ledger(forged)
+    fill(other, 10)
+    other.close()
+    for name in ("audit.log", "audit.log.head"):
+        (tmp_path / name).write_bytes((forged / name).read_bytes())
+    assert any("signature" in found for found in findings(tmp_path))
+
+
+def test_a_torn_last_line_is_gone_on_from_and_shown(tmp_path: Path) -> None:
+    log = ledger(tmp_path)
+    fill(log, 5)
+    log.close()
+    with (tmp_path / "audit.log").open("ab") as file:
+        file.write(b'{"seq":6,"pre')
+    assert findings(tmp_path) != []
+    again = ledger(tmp_path)
+    fill(again, 3)
+    again.close()
+    assert findings(tmp_path) == []
+
+
+def test_without_the_head_nothing_is_promised_about_the_end(tmp_path: Path) -> None:
+    log = ledger(tmp_path)
+    fill(log, 3)
+    log.close()
+    head_file(tmp_path / "audit.log").unlink()
+    assert any("cut off" in found for found in findings(tmp_path))
+
+
+# Through a gateway
+
+
+def events(gateway: Gateway) -> list[Json]:
+    lines = (gateway.folder / "data" / "audit.log").read_text().splitlines()
+    return [entry for entry in map(json.loads, lines) if "target" in entry]
+
+
+@pytest.mark.e2e
+def test_every_kind_of_request_is_written_down(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "s", tool("say"), tool("broken"), resources=["shelf://a"])
+    section = {"enabled": True, "include_request_data": True, "include_response_data": True}
+    with (
+        shelf.http("one") as server,
+        running_gateway(tmp_path, [{**server, "tools": {"deny": ["hidden"]}}], audit=section) as gateway,
+    ):
+        caller = Caller(gateway.address, "one", {"User-Agent": "tester"})
+        caller.initialize()
+        caller.tool("say", {"text": "hi", "password": "swordfish"})
+        caller.tool("broken")
+        caller.tool("hidden")
+        caller.tool("absent")
+        caller.request("resources/read", {"uri": "shelf://a"})
+        caller.request("tools/list")
+        caller.session = {}
+        caller.modern_tool("say", {"text": "x" * 5000})
+        found = [
+            (e["type"], e["outcome"], e["target"].get("name") or e["target"].get("uri"))
+            for e in events(gateway)
+        ]
+        assert found == [
+            ("mcp_initialize", "success", None),
+            ("mcp_notification", "success", None),
+            ("mcp_tool_call", "success", "say"),
+            ("mcp_tool_call", "application_error", "broken"),
+            ("mcp_tool_call", "denied", "hidden"),
+            ("mcp_tool_call", "failure", "absent"),
+            ("mcp_resource_read", "success", "shelf://a"),
+            ("mcp_tools_list", "success", None),
+            ("mcp_tool_call", "success", "say"),
+        ]
+        call = events(gateway)[2]
+        assert call["source"] == {"type": "network", "value": "127.0.0.1", "extra": {"user_agent": "tester"}}
+        assert call["subjects"]["client_name"] == "t"
+        assert call["data"]["request"]["arguments"] == {"text": "hi", "password": "[redacted]"}
+        assert call["definition_hash"]
+        assert call["metadata"]["extra"]["transport"] == "streamable-http"
+        assert "swordfish" not in (gateway.folder / "data" / "audit.log").read_text()
+        assert events(gateway)[-1]["data"]["request"]["bytes"] > 5000
+        checked = gateway.command("audit", "verify")
+        assert checked.returncode == 0, checked.stdout
+        shown = gateway.command("audit", "show", "--outcome", "denied")
+        assert "hidden" in shown.stdout
+        assert "absent" not in shown.stdout
+    assert "intact" in gateway.command("audit", "verify").stdout
+
+
+@pytest.mark.e2e
+def test_failed_authentication_is_written_down(tmp_path: Path) -> None:
+    servers = [stdio_server("one", tmp_path / "journal")]
+    with running_gateway(tmp_path, servers, audit={"enabled": True}, auth={"mode": "api_key"}) as gateway:
+        Caller(gateway.address, "one", {"Authorization": "Bearer nonsense"}).initialize()
+        event = events(gateway)[-1]
+        assert (event["type"], event["outcome"]) == ("http_request", "denied")
+        assert event["metadata"]["extra"]["status"] == 401
+        assert event["source"]["value"] == "127.0.0.1"
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("trusted", [True, False])
+def test_whose_address_counts_is_decided_by_the_operator(tmp_path: Path, trusted: bool) -> None:
+    servers = [stdio_server("one", tmp_path / "journal")]
+    with running_gateway(tmp_path, servers, audit={"enabled": True}, trust_proxy_headers=trusted) as gateway:
+        Caller(gateway.address, "one", {"X-Forwarded-For": "1.2.3.4, 203.0.113.9"}).initialize()
+        assert events(gateway)[0]["source"]["value"] == ("203.0.113.9" if trusted else "127.0.0.1")
+
+
+@pytest.mark.e2e
+def test_streams_and_pipes_are_written_down_too(tmp_path: Path) -> None:
+    servers = [stdio_server("one", tmp_path / "journal")]
+    with running_gateway(tmp_path, servers, audit={"enabled": True}) as gateway:
+        with SsePeer(gateway, "one") as client:
+            client.tool("echo", {"text": "a"})
+        with StdioPeer(gateway, "one") as client:
+            client.tool("echo", {"text": "b"})
+        kinds = [(e["type"], e["metadata"]["extra"].get("transport")) for e in events(gateway)]
+        assert ("mcp_tool_call", "sse") in kinds
+        assert ("mcp_initialize", "sse") in kinds
+        assert kinds.count(("sse_connection", None)) >= 1
+        assert len([kind for kind in kinds if kind[0] == "mcp_tool_call"]) == 2
+
+
+@pytest.mark.e2e
+def test_after_a_kill_no_answered_call_is_missing(tmp_path: Path) -> None:
+    servers = [stdio_server("one", tmp_path / "journal")]
+    with running_gateway(tmp_path, servers, audit={"enabled": True}) as gateway:
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        answered = 0
+        for _ in range(30):
+            answered += caller.tool("echo", {"text": "x"}).status == 200
+        os.kill(gateway.process.pid, signal.SIGKILL)
+        gateway.process.wait(5)
+        calls = [event for event in events(gateway) if event["type"] == "mcp_tool_call"]
+        assert len(calls) == answered == 30
+        for child in Path(tmp_path / "journal").read_text().splitlines()[:1]:
+            assert "pid" in child
+
+
+@pytest.mark.e2e
+def test_an_answer_that_flows_through_is_written_down_before_its_end(tmp_path: Path) -> None:
+    from tests.support.gateway import http_server
+
+    with (
+        http_server("one", tmp_path / "journal") as server,
+        running_gateway(tmp_path, [server], audit={"enabled": True}) as gateway,
+    ):
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        said = caller.tool("big", {"bytes": 3_000_000, "size": 3_000_000})
+        event = eventually(lambda: [e for e in events(gateway) if e["type"] == "mcp_tool_call"], "the event")[
+            0
+        ]
+        assert event["outcome"] == "success"
+        assert event["metadata"]["extra"]["response_size_bytes"] == len(said.body)
+
+
+@pytest.mark.e2e
+def test_only_the_wanted_types_are_written(tmp_path: Path) -> None:
+    servers = [stdio_server("one", tmp_path / "journal")]
+    section = {"enabled": True, "event_types": ["mcp_tool_call"]}
+    with running_gateway(tmp_path, servers, audit=section) as gateway:
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        caller.tool("echo", {"text": "x"})
+        assert [event["type"] for event in events(gateway)] == ["mcp_tool_call"]
