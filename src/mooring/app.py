@@ -38,6 +38,7 @@ from mooring.interfaces.door import Door, Place, Refused, local_principal
 from mooring.interfaces.downloads import Downloads
 from mooring.interfaces.file_requests import FileRequests
 from mooring.interfaces.gateway_app import GatewayApp, Rules
+from mooring.interfaces.rest.files import FileOperations
 from mooring.interfaces.rest.groups import GroupOperations
 from mooring.interfaces.rest.router import RestApi
 from mooring.interfaces.rest.system import SystemOperations
@@ -206,6 +207,7 @@ class Gateway:
             *system.table(),
             *WorkloadOperations(self._supervisor, groups, self.url_of).table(),
             *GroupOperations(groups, self._supervisor).table(),
+            *FileOperations(self._files).table(),
         ]
         return RestApi(self._dispatcher, operations, version).handle
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from mooring.interfaces.cli import convert, ecosystem_words, guard_words
+from mooring.interfaces.cli import convert, ecosystem_words, guard_words, upload_words
 from mooring.interfaces.cli.failure import Failed
 
 
@@ -47,6 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
     convert.add_parser(commands)
     guard_words.add_parsers(commands)
     ecosystem_words.add_parsers(commands)
+    upload_words.add_parsers(commands)
     version = commands.add_parser("version", help="print the version")
     version.set_defaults(handler="version:run")
     return parser

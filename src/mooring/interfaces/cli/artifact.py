@@ -1,0 +1,114 @@
+"""`mooring artifact list|get`: what tools have made."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import http.client
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+from urllib.parse import quote, urlsplit
+
+from mooring.interfaces.cli.control_api import UnixConnection, get_json
+from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.gateway_socket import find_socket, refusal
+from mooring.interfaces.cli.output import duration, one_line, print_table, size
+
+BLOCK_BYTES = 256 * 1024
+STALL_SECONDS = 60.0
+
+
+def list_artifacts(arguments: argparse.Namespace) -> int:
+    """Print name, size and URI of each."""
+    answer = get_json(find_socket(arguments), "/api/v1/artifacts")
+    found: list[dict[str, Any]] = answer["artifacts"]
+    if arguments.format == "json":
+        print(json.dumps(answer, indent=2, ensure_ascii=False))
+        return 0
+    if not found:
+        print("there are no artifacts", file=sys.stderr)
+        return 0
+    now = time.time()
+    rows = [
+        [
+            item["server"],
+            one_line(item["filename"]),
+            size(item["size_bytes"]),
+            item["mime_type"],
+            duration(max(0.0, item["expires"] - now)),
+            one_line(item["uri"]),
+        ]
+        for item in found
+    ]
+    print_table(("server", "file", "size", "type", "kept for", "uri"), rows)
+    return 0
+
+
+def get_artifact(arguments: argparse.Namespace) -> int:
+    """Save one, under its own name or where the person says; never over an existing file by accident."""
+    socket = find_socket(arguments)
+    identifier = _identifier(arguments.artifact)
+    link = _posted(socket, f"/api/v1/artifacts/{quote(identifier, safe='')}/link")
+    if arguments.output == "-":
+        _fetch(socket, link, sys.stdout.buffer)
+        return 0
+    target = Path(arguments.output or link["filename"])
+    if target.is_dir():
+        target /= link["filename"]
+    partial = target.with_name(f".{target.name}.part")
+    try:
+        with partial.open("wb") as file:
+            _fetch(socket, link, file)
+        try:
+            os.link(partial, target)
+        except FileExistsError:
+            raise Failed(f"`{target}` exists already: give another name with --output") from None
+    except OSError as error:
+        raise Failed(f"cannot write `{target}`: {(error.strerror or str(error)).lower()}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+    print(target)
+    return 0
+
+
+def _identifier(text: str) -> str:
+    """The id in an URI, or the id itself."""
+    if not text.startswith("artifact://"):
+        return text
+    parts = text.split("/")
+    if len(parts) < 5:
+        raise Failed(f"`{text}` is not an artifact's URI: `mooring artifact list` shows them")
+    return parts[4]
+
+
+def _posted(socket: Path, target: str) -> dict[str, Any]:
+    connection = UnixConnection(socket, STALL_SECONDS)
+    connection.request("POST", target)
+    answer = connection.getresponse()
+    body = answer.read(65536)
+    if answer.status != 201:
+        raise Failed(refusal(answer.status, body))
+    return json.loads(body)
+
+
+def _fetch(socket: Path, link: dict[str, Any], file: BinaryIO) -> None:
+    connection = UnixConnection(socket, STALL_SECONDS)
+    digest = hashlib.sha256()
+    try:
+        connection.request("GET", urlsplit(cast("str", link["url"])).path)
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise Failed(refusal(answer.status, answer.read(65536)))
+        while block := answer.read(BLOCK_BYTES):
+            digest.update(block)
+            file.write(block)
+    except http.client.HTTPException as error:
+        raise Failed(f"the gateway broke off: {error or type(error).__name__}; try again") from error
+    finally:
+        connection.close()
+    if digest.hexdigest() != link["sha256"]:
+        raise Failed("what arrived is not what was kept: try again")

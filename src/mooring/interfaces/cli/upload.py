@@ -1,0 +1,111 @@
+"""`mooring upload`: send files, watch them go, print their handles."""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import quote, urlsplit
+
+from mooring.interfaces.cli.control_api import UnixConnection
+from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.gateway_socket import find_socket, refusal
+from mooring.interfaces.cli.output import one_line, print_table, size
+
+BLOCK_BYTES = 256 * 1024
+# A file may take long; a gateway that takes nothing for so long is stuck.
+STALL_SECONDS = 120.0
+_BAR_WIDTH = 30
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Send each file and print what came of it."""
+    files = [_checked(Path(name)) for name in arguments.files]
+    made: list[dict[str, Any]] = []
+    url = arguments.to or _link(arguments)
+    for path in files:
+        with path.open("rb") as file:
+            made += _send(arguments, url, path, file)["uploads"]
+    if arguments.format == "json":
+        print(json.dumps({"uploads": made}, indent=2, ensure_ascii=False))
+    elif sys.stdout.isatty():
+        rows = [
+            [one_line(upload["filename"]), size(upload["size_bytes"]), upload["upload_handle"]]
+            for upload in made
+        ]
+        print_table(("file", "size", "handle"), rows)
+    else:
+        for upload in made:
+            print(upload["upload_handle"])
+    return 0
+
+
+def _checked(path: Path) -> Path:
+    if not path.is_file():
+        raise Failed(f"`{path}` is not a file: give files, not folders")
+    return path
+
+
+def _link(arguments: argparse.Namespace) -> str:
+    connection = UnixConnection(find_socket(arguments), STALL_SECONDS)
+    connection.request("POST", f"/api/v1/servers/{quote(arguments.server, safe='')}/upload-link")
+    answer = connection.getresponse()
+    body = answer.read(65536)
+    if answer.status != 201:
+        raise Failed(refusal(answer.status, body))
+    return json.loads(body)["upload_url"]
+
+
+def _connection(arguments: argparse.Namespace, url: str) -> http.client.HTTPConnection:
+    """To the address of the link; for a server of our own gateway, over its socket."""
+    parts = urlsplit(url)
+    if arguments.server:
+        return UnixConnection(find_socket(arguments), STALL_SECONDS)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Failed(f"`{url}` is not an upload URL: give the `upload_url` that the tool answered")
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    return kind(parts.hostname, parts.port, timeout=STALL_SECONDS)
+
+
+def _send(arguments: argparse.Namespace, url: str, path: Path, file: BinaryIO) -> dict[str, Any]:
+    parts = urlsplit(url)
+    length = path.stat().st_size
+    target = f"{parts.path.rstrip('/')}/{quote(path.name, safe='')}?{parts.query}"
+    connection = _connection(arguments, url)
+    try:
+        headers = {"Content-Length": str(length), "Content-Type": "application/octet-stream"}
+        with suppress(BrokenPipeError):  # refused before the end: the answer says why
+            connection.request("PUT", target, _watched(file, path.name, length), headers)
+        answer = connection.getresponse()
+        body = answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise Failed(f"sending `{path}` failed: {error or type(error).__name__}; try again") from error
+    finally:
+        connection.close()
+    if answer.status != 201:
+        raise Failed(f"`{path}`: {refusal(answer.status, body)}")
+    return json.loads(body)
+
+
+def _watched(file: BinaryIO, name: str, length: int) -> Iterator[bytes]:
+    """The blocks of the file, with a bar on the terminal while they go."""
+    shows = sys.stderr.isatty()
+    sent = 0
+    while block := file.read(BLOCK_BYTES):
+        yield block
+        sent += len(block)
+        if shows:
+            print(f"\r{_bar(name, sent, length)}", end="", file=sys.stderr, flush=True)
+    if shows:
+        print(file=sys.stderr)
+
+
+def _bar(name: str, sent: int, length: int) -> str:
+    share = sent / length if length else 1.0
+    filled = "#" * round(share * _BAR_WIDTH)
+    return f"{one_line(name)[:30]} [{filled.ljust(_BAR_WIDTH)}] {share:4.0%} of {size(length)}"

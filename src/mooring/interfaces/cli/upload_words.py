@@ -1,0 +1,57 @@
+"""The words of the command line about files; what they do is imported when used."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add_parsers(commands: Any) -> None:
+    _add_upload(commands)
+    _add_artifact(commands)
+
+
+def _add_upload(commands: Any) -> None:
+    upload = commands.add_parser(
+        "upload",
+        help="send files for tools to use",
+        description="Send files and print their `upload://` handles. With --to they go where a tool's "
+        "`get_upload_url` said, into that session; with --server any anonymous modern client may use them.",
+        parents=[_where()],
+        allow_abbrev=False,
+    )
+    upload.add_argument("files", metavar="FILE", nargs="+", help="the files")
+    target = upload.add_mutually_exclusive_group(required=True)
+    target.add_argument("--to", metavar="URL", help="the upload URL that a tool answered")
+    target.add_argument("--server", metavar="ID", help="the server whose tools need them")
+    _add_format(upload)
+    upload.set_defaults(handler="upload:run")
+
+
+def _add_artifact(commands: Any) -> None:
+    artifact = commands.add_parser("artifact", help="list and get what tools have made", allow_abbrev=False)
+    actions = artifact.add_subparsers(title="actions", metavar="ACTION", required=True)
+    listing = actions.add_parser("list", help="list the artifacts", parents=[_where()], allow_abbrev=False)
+    _add_format(listing)
+    listing.set_defaults(handler="artifact:list_artifacts")
+    get = actions.add_parser("get", help="save an artifact", parents=[_where()], allow_abbrev=False)
+    get.add_argument("artifact", metavar="URI", help="its `artifact://` URI, or its id")
+    get.add_argument(
+        "--output", metavar="FILE", help="where to save it; `-` is stdout (default: its own name, here)"
+    )
+    get.set_defaults(handler="artifact:get_artifact")
+
+
+def _where() -> argparse.ArgumentParser:
+    """The flags that say which running gateway is meant."""
+    where = argparse.ArgumentParser(add_help=False)
+    group = where.add_mutually_exclusive_group()
+    group.add_argument("--config", metavar="FILE", help="the file the gateway was started with")
+    group.add_argument("--socket", metavar="PATH", help="its control socket (or set MOORING_SOCKET)")
+    return where
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--format", choices=["text", "json"], default="text", help="for people or for programs"
+    )

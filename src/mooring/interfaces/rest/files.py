@@ -1,0 +1,112 @@
+"""Operations on files: a link to upload to, and the artifacts that are kept."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from mooring.files import records, upload_tool
+from mooring.files.records import FileRecord
+from mooring.files.service import FileService
+from mooring.interfaces.rest.operations import ApiError, Call, Operation
+
+MOST_LISTED = 1000
+
+
+class UploadLink(Struct, frozen=True):
+    """Where files go that anybody with the handle may use."""
+
+    server_id: str
+    upload_url: str
+    expires_in_seconds: int
+
+
+class ArtifactView(Struct, frozen=True):
+    uri: str
+    server: str
+    filename: str
+    mime_type: str
+    size_bytes: int
+    sha256: str
+    created: float
+    expires: float
+
+
+class ArtifactList(Struct, frozen=True):
+    artifacts: list[ArtifactView]
+
+
+class ArtifactLink(Struct, frozen=True):
+    """An address that works once."""
+
+    url: str
+    filename: str
+    size_bytes: int
+    sha256: str
+
+
+class FileOperations:
+    """What the API does with files."""
+
+    def __init__(self, service: FileService) -> None:
+        self._service = service
+
+    def table(self) -> list[Operation]:
+        return [
+            Operation(
+                "POST", "/servers/{id}/upload-link", "Make a link to upload files to.", self.link, UploadLink,
+                status=201, errors=(404,),
+            ),
+            Operation("GET", "/artifacts", "List artifacts, newest first.", self.list, ArtifactList),
+            Operation(
+                "POST", "/artifacts/{id}/link", "Make a link that downloads an artifact once.", self.fetch,
+                ArtifactLink, status=201, errors=(404,),
+            ),
+        ]  # fmt: skip
+
+    async def link(self, call: Call) -> UploadLink:
+        name = call.path["id"]
+        adapters = self._service.adapters.get(name)
+        if adapters is None or not adapters.takes_uploads:
+            known = ", ".join(n for n, found in self._service.adapters.items() if found.takes_uploads)
+            raise ApiError(
+                404,
+                "not_found",
+                f"`{name}` takes no uploads",
+                f"these do: {known or 'none; see docs/guides/files.md'}",
+            )
+        about = upload_tool.answer(self._service.links, adapters.uploads, name, None)
+        return UploadLink(name, about["upload_url"], about["expires_in_seconds"])
+
+    async def list(self, _call: Call) -> ArtifactList:
+        if not self._service.is_open:
+            return ArtifactList([])
+        store = self._service.store
+        found = await store.database.read(
+            lambda connection: records.all_of(connection, "artifact", MOST_LISTED)
+        )
+        return ArtifactList([_view(record) for record in found if record.expires > store.clock()])
+
+    async def fetch(self, call: Call) -> ArtifactLink:
+        identifier = call.path["id"]
+        store = self._service.store
+        found = (
+            await store.database.read(lambda connection: records.find(connection, identifier))
+            if self._service.is_open
+            else None
+        )
+        if found is None or found.kind != "artifact" or found.expires <= store.clock():
+            raise ApiError(404, "not_found", f"no artifact `{identifier}`", "see `mooring artifact list`")
+        return ArtifactLink(self._service.links.once_url(found), found.name, found.size, found.sha256)
+
+
+def _view(record: FileRecord) -> ArtifactView:
+    return ArtifactView(
+        record.uri,
+        record.server,
+        record.name,
+        record.mime_type,
+        record.size,
+        record.sha256,
+        record.created,
+        record.expires,
+    )
