@@ -89,14 +89,14 @@ def test_it_says_where_it_is_and_stops_when_told(alone: Any, tmp_path: Path) -> 
     assert json.loads(out) == {"mcpServers": {"notes": {"type": "http", "url": f"{url}/mcp/notes"}}}
 
 
-def test_a_desktop_file_is_served_as_it_is_and_says_what_runs_unsandboxed(alone: Any, tmp_path: Path) -> None:
+def test_a_desktop_file_is_served_as_it_is_and_says_what_it_may_touch(alone: Any, tmp_path: Path) -> None:
     entry = {"command": sys.executable, "args": [str(EXAMPLES / "notes_server.py")]}
     name = write(
         tmp_path, "mcp.json", {"mcpServers": {"My Notes": entry, "Off": {"command": "x", "disabled": True}}}
     )
     with serving(alone, "--config", name) as lines:
         assert "note: `My Notes` is served as `my-notes`" in lines
-        assert "note: `my-notes` runs unsandboxed, with your rights" in lines
+        assert any("`my-notes` runs in a sandbox that sees the internet;" in line for line in lines)
         assert "note: `Off` is disabled in the file and was left out" in lines
         done = alone("tool", "call", "my-notes", "add_note", "title=a", "text=b", "--config", name)
         assert json.loads(done.stdout) == {"id": 2, "uri": "note://2"}

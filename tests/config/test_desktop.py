@@ -52,9 +52,16 @@ def test_commands_become_processes_and_urls_become_upstreams(tmp_path: Path) -> 
     assert old.upstream.transport == "sse"
 
 
-def test_the_person_is_told_what_runs_unsandboxed(tmp_path: Path) -> None:
-    found = loaded(tmp_path, {"mcpServers": {"a": {"command": "x"}, "b": {"url": "http://x"}}})
-    assert found.notes == ("`a` runs unsandboxed, with your rights",)
+def test_the_person_is_told_what_the_sandbox_lets_through(tmp_path: Path) -> None:
+    entry = {"command": "x", "args": [str(tmp_path), "/no/such/folder", "--flag"]}
+    found = loaded(tmp_path, {"mcpServers": {"a": entry, "b": {"url": "http://x"}}})
+    (note,) = found.notes
+    assert f"`a` runs in a sandbox that sees the internet and {tmp_path};" in note
+    assert found.config.servers[0].workload is not None
+    profile = found.config.servers[0].workload.permission_profile
+    assert profile is not None
+    assert profile.write == (str(tmp_path),)
+    assert profile.network.outbound.insecure_allow_all
 
 
 def test_names_become_ids_that_fit_in_a_url_and_stay_apart(tmp_path: Path) -> None:

@@ -196,7 +196,6 @@ def test_two_servers_cannot_have_one_id(tmp_path: Path) -> None:
         "state: {url: 'redis://x'}",
         "virtual_servers: [{id: x}]",
         "limits: {rate: [{per: principal}]}",
-        "servers: [{id: a, workload: {run: x, permission_profile: none}}]",
     ],
 )
 def test_what_this_version_does_not_have_is_refused_not_ignored(tmp_path: Path, text: str) -> None:
@@ -205,10 +204,10 @@ def test_what_this_version_does_not_have_is_refused_not_ignored(tmp_path: Path, 
     assert "remove" in message
 
 
-def test_sandboxing_is_refused_with_what_happens_instead(tmp_path: Path) -> None:
-    message = refusal(tmp_path, "servers: [{id: a, workload: {run: x, permission_profile: network}}]")
-    assert "sandboxing is not available yet" in message
-    assert "runs unsandboxed" in message
+def test_a_wrong_permission_profile_is_refused_with_the_key(tmp_path: Path) -> None:
+    for profile in ("nowhere.json", "{reed: [/x]}", "{network: {mode: host}}", "{read: ['a:b:c']}", "3"):
+        text = f"servers: [{{id: a, workload: {{run: x, permission_profile: {profile}}}}}]"
+        assert "`servers[0].workload.permission_profile`" in refusal(tmp_path, text)
 
 
 def test_a_provider_without_an_issuer_is_refused(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ ABSENT: dict[KeyPath, str] = {
     ("virtual_servers",): "virtual servers are",
     ("limits", "rate"): "rate limits are",
     ("storage", "url"): "object storage is",
-    ("servers", "*", "workload", "permission_profile"): "sandboxing is",
 }
 
 
@@ -52,13 +51,10 @@ def _sections(value: Any, pattern: KeyPath, path: KeyPath) -> Iterator[tuple[dic
 
 
 def _wishes(value: Any, path: KeyPath) -> Iterator[KeyPath]:
-    """The keys at or below this one that are not off. A profile is a wish whatever it is called."""
+    """The keys at or below this one that are not off."""
     if isinstance(value, dict):
         for key, item in cast("dict[str, Any]", value).items():
             yield from _wishes(item, (*path, key))
-    elif path[-1] == "permission_profile":
-        if value is not None:
-            yield path
     elif value is not None and value is not False and value not in ("none", "off", []):
         yield path
 
@@ -66,6 +62,4 @@ def _wishes(value: Any, path: KeyPath) -> Iterator[KeyPath]:
 def _advice(wanted: KeyPath, section: KeyPath) -> str:
     if wanted[-1] == "enabled":
         return "set it to `false` or remove it"
-    if section[-1] == "permission_profile":
-        return "remove it: the process then runs unsandboxed, with your rights"
     return f"remove it{'' if wanted == section else f' or the whole `{key_text(section)}`'}"

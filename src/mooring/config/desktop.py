@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,6 +37,8 @@ _TRANSPORTS = {
     "sse": "sse",
     "auto": "auto",
 }
+# The program itself, which is readable anyway and had better not be writable.
+_SCRIPTS = {".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".sh"}
 _INPUT = re.compile(r"\$\{(input:[^}]*|workspaceFolder[^}]*|userHome|command:[^}]*|config:[^}]*)\}")
 
 
@@ -72,8 +75,8 @@ def translate(document: Document, data_directory: Path) -> tuple[str, ...]:
             notes.append(f"`{name}` is served as `{identifier}`")
         _move_positions(document, path, ("servers", len(servers)))
         servers.append({"id": identifier, **_server(document, path, settings)})
-        if "command" in settings:
-            notes.append(f"`{identifier}` runs unsandboxed, with your rights")
+        if workload := cast("dict[str, Any]", servers[-1].get("workload")):
+            notes.append(f"`{identifier}` {_confine(workload)}")
     document.value = {"mooring": 1, "servers": servers, "storage": {"root": str(data_directory)}}
     return tuple(notes)
 
@@ -115,6 +118,22 @@ def _workload(document: Document, path: KeyPath, entry: dict[str, Any]) -> dict[
     if entry.get("cwd"):
         workload["cwd"] = entry["cwd"]
     return workload
+
+
+def _confine(workload: dict[str, Any]) -> str:
+    """Give an entry the internet and the absolute paths it is told of, as its user must have meant it."""
+    if sys.platform != "linux":
+        return "runs unsandboxed, with your rights: there is no process sandbox on this system"
+    words = [word for word in workload["run"][1:] if isinstance(word, str)]
+    paths = [
+        word
+        for word in words
+        if word.startswith("/") and Path(word).exists() and Path(word).suffix not in _SCRIPTS
+    ]
+    outbound = {"insecure_allow_all": True}
+    workload["permission_profile"] = {"name": "network", "write": paths, "network": {"outbound": outbound}}
+    also = f" and {', '.join(paths)}" if paths else ""
+    return f"runs in a sandbox that sees the internet{also}; `mooring serve --sandbox off` lets it see all"
 
 
 def _refuse_placeholders(document: Document, path: KeyPath, value: Any) -> None:

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from mooring.config import desktop
 from mooring.config.absent import refuse_absent
 from mooring.config.locations import default_data_directory
 from mooring.config.problems import ConfigError, Problem
 from mooring.config.reading import Reader
 from mooring.config.rules import RULES
-from mooring.config.schema import Config
+from mooring.config.schema import Config, Server
 from mooring.config.secret_references import expand_secrets
 from mooring.config.source import Document, expand_variables, parse
 
@@ -34,15 +36,28 @@ class Loaded:
     notes: tuple[str, ...] = ()
 
 
-def load(path: Path, *, listen: str | None = None, environment: Mapping[str, str] | None = None) -> Config:
+def load(
+    path: Path,
+    *,
+    listen: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    sandboxed: bool = True,
+) -> Config:
     """Read the file; `listen` replaces the file's own address before the rules look at it."""
-    return load_with_notes(path, listen=listen, environment=environment).config
+    return load_with_notes(path, listen=listen, environment=environment, sandboxed=sandboxed).config
 
 
 def load_with_notes(
-    path: Path, *, listen: str | None = None, environment: Mapping[str, str] | None = None
+    path: Path,
+    *,
+    listen: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    sandboxed: bool = True,
 ) -> Loaded:
-    """As `load`, with a line for each thing that was decided for the person."""
+    """As `load`, with a line for each thing that was decided for the person.
+
+    Not `sandboxed`: permission profiles are read, and set aside, as the person has asked for.
+    """
     document = parse(_text(path), is_json=path.suffix.lower() in (".json", ".jsonc"))
     _stop_on_problems(path, document)
     _refuse_foreign(path, document)
@@ -59,7 +74,18 @@ def load_with_notes(
     config = Reader(document, path.absolute().parent, RULES).read(Config)
     _stop_on_problems(path, document)
     assert config is not None, "a document without problems is a Config"
-    return Loaded(config, notes)
+    return Loaded(config, notes) if sandboxed else _unsandboxed(config)
+
+
+def _unsandboxed(config: Config) -> Loaded:
+    servers: list[Server] = []
+    notes: list[str] = []
+    for server in config.servers:
+        if server.workload is not None and server.workload.permission_profile is not None:
+            notes.append(f"`{server.id}` runs unsandboxed, with your rights")
+            server = replace(server, workload=replace(server.workload, permission_profile=None))  # noqa: PLW2901
+        servers.append(server)
+    return Loaded(replace(config, servers=servers), tuple(notes))
 
 
 def _text(path: Path) -> str:

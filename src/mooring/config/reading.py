@@ -14,6 +14,8 @@ from msgspec import Struct, inspect
 from mooring.config.locations import resolve
 from mooring.config.problems import KeyPath, key_text
 from mooring.config.source import Document
+from mooring.workloads.profile import InvalidProfile
+from mooring.workloads.profile_reading import read_profile
 
 StructT = TypeVar("StructT", bound=Struct)
 # A rule sees a finished Struct and yields what is wrong with it: the path below it, and a message.
@@ -80,6 +82,8 @@ class Reader:
         unit = unit_of(kind)
         kind = bare_type(kind)
         match kind:
+            case inspect.UnionType() if unit == "profile":
+                return None if value is None else self._profile(value, path)
             case inspect.UnionType():
                 return None if value is None else self._value(_not_none(kind), value, path)
             case inspect.StructType():
@@ -172,6 +176,12 @@ class Reader:
         except ValueError as error:
             return self._wrong(path, f"cannot be split into words: {error}; write it as a list")
         return words or self._wrong(path, "is empty: give a command")
+
+    def _profile(self, value: Any, path: KeyPath) -> Any:
+        try:
+            return read_profile(value, self.base)
+        except InvalidProfile as error:
+            return self._wrong(path, str(error))
 
     def _list(self, kind: inspect.ListType, value: Any, path: KeyPath) -> Any:
         if not isinstance(value, list):

@@ -82,7 +82,7 @@ def _section(name: str, kind: inspect.StructType) -> str:
 
 def _type_name(kind: inspect.Type) -> str:
     if unit := unit_of(kind):
-        return {"bytes": "size", "command": "list or text", "texts": "text or list of texts"}[unit]
+        return _UNITS[unit]
     match bare_type(kind):
         case inspect.UnionType() as union:
             return " or ".join(_type_name(item) for item in union.types)
@@ -90,12 +90,20 @@ def _type_name(kind: inspect.Type) -> str:
             return ", ".join(f"`{value}`" for value in values)
         case inspect.DictType(_, value) if isinstance(bare_type(value), inspect.StructType):
             return "names and sections"
+        case inspect.VarTupleType(item):
+            return "list of numbers" if isinstance(bare_type(item), inspect.IntType) else "list of texts"
         case inspect.ListType(item):
             return "list of sections" if isinstance(bare_type(item), inspect.StructType) else "list of texts"
         case found:
             return _NAMES[type(found)]
 
 
+_UNITS: dict[str, str] = {
+    "bytes": "size",
+    "command": "list or text",
+    "profile": "name, file or section",
+    "texts": "text or list of texts",
+}
 _NAMES: dict[type[inspect.Type], str] = {
     inspect.StrType: "text",
     inspect.IntType: "whole number",
@@ -111,7 +119,7 @@ _NAMES: dict[type[inspect.Type], str] = {
 def _default(entry: inspect.Field) -> str:
     if entry.required:
         return "required"
-    if entry.default is NODEFAULT:
+    if entry.default is NODEFAULT or entry.default == ():
         return "empty"
     if isinstance(_inner(entry.type)[0], inspect.StructType):
         return "none" if entry.default is None else "see below"

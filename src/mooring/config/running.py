@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from mooring.config import schema
 from mooring.policy.settings import ToolOverride, Tools
 from mooring.workloads.runconfig import RunConfig
@@ -11,8 +13,13 @@ def run_config_of(entry: schema.Server) -> RunConfig:
     """A workload of the file in the words of one that was run."""
     workload = entry.workload
     assert workload is not None
-    extension = {"command": workload.run, "cwd": str(workload.cwd), "share": entry.share, "sandbox": "off"}
-    return RunConfig.read({"name": entry.id, "env_vars": workload.env, "mooring": extension})
+    profile = workload.permission_profile
+    sandbox = "off" if profile is None else "on"
+    extension = {"command": workload.run, "cwd": str(workload.cwd), "share": entry.share, "sandbox": sandbox}
+    found = {"name": entry.id, "env_vars": workload.env, "mooring": extension}
+    if profile is not None:
+        found["permission_profile"] = msgspec.to_builtins(profile)
+    return RunConfig.read(found)
 
 
 def entry_of(config: RunConfig) -> schema.Server:

@@ -12,8 +12,9 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from mooring.config.files import Adapter, Artifacts, Core, ServerFiles, Uploads
-from mooring.config.units import BYTES, COMMAND
+from mooring.config.units import BYTES, COMMAND, PROFILE
 from mooring.policy.settings import Audit, Auth, Authorization, Tools
+from mooring.workloads.profile import PermissionProfile
 
 Era = Literal["auto", "legacy", "modern"]
 UpstreamTransport = Literal["auto", "streamable_http", "sse"]
@@ -155,6 +156,15 @@ class Workload(Struct, frozen=True):
     cwd: Annotated[
         Path, Meta(description="Directory the process starts in. Not given: the folder of this file.")
     ] = Path()
+    permission_profile: Annotated[
+        PermissionProfile | None,
+        Meta(
+            extra=PROFILE,
+            description="What the process may touch, in a sandbox: `none`, `network`, a JSON file, or the "
+            "profile itself; see [the sandbox](../guides/sandbox.md). Not given: it runs unsandboxed, with "
+            "your rights.",
+        ),
+    ] = None
 
 
 class Timeouts(Struct, frozen=True):

@@ -6,5 +6,7 @@ from __future__ import annotations
 BYTES = {"unit": "bytes"}
 # A command: a list of words, or one string that is split into words.
 COMMAND = {"unit": "command"}
+# A permission profile: a name, a file, or the profile itself.
+PROFILE = {"unit": "profile"}
 # A list of texts, or a single one.
 TEXTS = {"unit": "texts"}

@@ -68,6 +68,12 @@ def _add_serve(commands: Any) -> None:
     )
     serve.add_argument("--listen", metavar="HOST:PORT", help="listen here instead of where the file says")
     serve.add_argument(
+        "--sandbox",
+        choices=["on", "off"],
+        default="on",
+        help="`off` runs processes with a permission profile without it, with your rights (default: on)",
+    )
+    serve.add_argument(
         "--print-snippet",
         action="store_true",
         help="when ready, print the JSON for a client's mcp.json on stdout",

@@ -23,9 +23,9 @@ from mooring.workloads.store import BrokenState
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the file, run the gateway until it is told to stop."""
-    path, listen = Path(arguments.config), arguments.listen
+    path, listen, sandboxed = Path(arguments.config), arguments.listen, arguments.sandbox == "on"
     try:
-        loaded = load_with_notes(path, listen=listen)
+        loaded = load_with_notes(path, listen=listen, sandboxed=sandboxed)
     except ConfigError as error:
         raise Failed(str(error)) from error
 
@@ -38,7 +38,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     show_log(arguments.log_level)
     try:
-        return run_gateway(loaded.config, ready=ready, watch=path, load=lambda: load(path, listen=listen))
+        return run_gateway(
+            loaded.config,
+            ready=ready,
+            watch=path,
+            load=lambda: load(path, listen=listen, sandboxed=sandboxed),
+        )
     except (DirectoryTaken, FileExistsError, BrokenState) as error:
         raise Failed(str(error)) from error
     except OSError as error:
