@@ -310,21 +310,16 @@ class Gateway:
         )
         upstream = Upstream(entry.id, dialer, pinned, policy, tracer)
         chain = self._guard.chain_for(entry)
-        if not wants_files(entry):
-            server = Server(entry.id, upstream, self._interactions, tracer, chain.middlewares, chain.methods)
+        middlewares, methods = chain.middlewares, chain.methods
+        adapters = adapters_for(self._files, self._config, entry) if wants_files(entry) else None
+        if adapters is not None:
+            methods = adapters.methods_after(methods if middlewares else frozenset())
+            middlewares = [*middlewares, adapters]
+        server = Server(entry.id, upstream, self._interactions, tracer, middlewares, methods)
         server.watch = self._guard.watch_for(entry.id)
-        return server
-        adapters = adapters_for(self._files, self._config, entry)
-        methods = chain.methods
-        if not chain.middlewares:
-            methods = adapters.methods
-        elif methods is not None:
-            methods |= adapters.methods
-        server = Server(
-            entry.id, upstream, self._interactions, tracer, [*chain.middlewares, adapters], methods
-        )
-        adapters.attach(server)
-        self._dispatcher.spawn(adapters.wire_now())
+        if adapters is not None:
+            adapters.attach(server)
+            self._dispatcher.spawn(adapters.wire_now())
         return server
 
     def _http_dialer(self, entry: schema.Server) -> tuple[Dialer, Verdict]:

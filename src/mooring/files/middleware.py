@@ -103,10 +103,9 @@ class FileAdapters:
     def takes_uploads(self) -> bool:
         return self._upload_tool is not None
 
-    @property
-    def methods(self) -> frozenset[str]:
-        """The only methods that this is about."""
-        return frozenset(self._methods)
+    def methods_after(self, others: frozenset[str] | None) -> frozenset[str] | None:
+        """The only methods that a chain is about which ends here; None: it is about all."""
+        return None if others is None else others | frozenset(self._methods)
 
     @property
     def _captures(self) -> bool:
