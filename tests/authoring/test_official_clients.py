@@ -113,7 +113,7 @@ async def test_the_python_client_over_stdio(mode: str) -> None:
         await talk(client)
 
 
-@pytest.mark.usefixtures("suite")
+@pytest.mark.skipif(not NODE.exists(), reason="npm packages are missing: run `npm ci`")
 @pytest.mark.parametrize("kind", ["http", "sse", "stdio"])
 def test_the_typescript_client(base: str, kind: str) -> None:
     target = {"http": [f"{base}/mcp"], "sse": [base], "stdio": STDIO}[kind]

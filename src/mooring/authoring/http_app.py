@@ -27,7 +27,6 @@ from mooring.transports.http_request import Request
 MAX_SESSIONS: Final = 10_000
 """Sessions cost memory before their client has proved anything."""
 TICK_SECONDS: Final = 0.25
-SWEEP_SECONDS: Final = 10.0
 _MODERN_META: Final = meta.PROTOCOL_VERSION.encode()
 _MODERN_FROM: Final = V2026_07_28.encode()
 _LEGACY: Final = frozenset(version.encode() for version in LEGACY_VERSIONS)
@@ -293,7 +292,7 @@ class HttpApp:
             if not busy and now - client.last_seen > self._settings.session_idle_seconds:
                 self._end(client)
         self._sse.keep_alive(now)
-        self._sweeping = asyncio.get_running_loop().call_later(SWEEP_SECONDS, self._sweep)
+        self._sweeping = asyncio.get_running_loop().call_later(self._settings.sweep_seconds, self._sweep)
 
     # Refusals
 

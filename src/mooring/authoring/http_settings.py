@@ -29,6 +29,9 @@ class HttpSettings:
     otherwise only those that take long, or have something to say before."""
     max_body_bytes: int = 8 * 1024 * 1024
     session_idle_seconds: float = 3600.0
+    """How long a legacy session that does nothing is kept."""
+    sweep_seconds: float = 10.0
+    """How often sessions and streams are looked through."""
     tls: ssl.SSLContext | None = None
 
     def __post_init__(self) -> None:
