@@ -33,6 +33,8 @@ POLL_MILLISECONDS: Final = 1000
 OWN_REQUEST_SECONDS: Final = 10.0
 _TASKS_DECLARED: Final = jsonrpc.assemble({"extensions": jsonrpc.assemble({TASKS_EXTENSION: b"{}"})})
 LISTEN_RETRY_SECONDS: Final = (0.5, 30.0)
+HEADS_KEPT: Final = 256
+"""How many beginnings of requests are remembered: for each tool, the same one every time."""
 ACKNOWLEDGED_SECONDS: Final = 10.0
 INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 
@@ -47,6 +49,7 @@ class ModernSession(UpstreamSession):
         self._annotations: dict[str, dict[routing_headers.Path, str]] | None = None
         self._listening: _Listening | None = None
         self._adjusting = asyncio.Lock()
+        self._heads: dict[tuple[str, bytes, bytes], bytes] = {}
 
     def open(self, wire: Wire, profile: Profile) -> None:
         self.wire = wire
@@ -72,7 +75,14 @@ class ModernSession(UpstreamSession):
             exchange.method in INPUT_METHODS and read.request_state
         ):
             return None
-        return self.wire.post_head + self._known_headers(exchange.method, read, exchange.headers)
+        key = (exchange.method, bytes(read.name or read.uri or read.task_id), exchange.headers)
+        head = self._heads.get(key)
+        if head is None:
+            if len(self._heads) >= HEADS_KEPT:
+                self._heads.clear()
+            head = self.wire.post_head + self._known_headers(exchange.method, read, exchange.headers)
+            self._heads[key] = head
+        return head
 
     async def _call_as_is(self, exchange: Exchange) -> Answer:
         """Modern client, modern server: the message goes on as it came (less what the chain changed)."""

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Final, cast
 
+import msgspec
+from msgspec import Raw
+
 from mooring.errors import (
     HEADER_MISMATCH,
     HeaderMismatch,
@@ -219,14 +222,7 @@ class McpEndpoint:
         try:
             params = meta.read_params(envelope.params)
             read = meta.read_meta(params)
-            version = meta.require_modern(read)
-            name = routing_headers.NAMED_BY.get(envelope.method)
-            named = {"name": params.name, "uri": params.uri, "taskId": params.task_id}.get(name or "")
-            routing_headers.check(
-                request.listed, version, envelope.method, meta.text(named) if named else None
-            )
-            meta.require_spoken(version)
-            given = _param_headers(request.listed)
+            head = _checked_head(request, envelope.method, params, read)
         except RpcError as error:
             refuse_rpc(reply, error, extra, envelope.id)
             return
@@ -239,8 +235,8 @@ class McpEndpoint:
             {},
             params=params,
             read=read,
-            version=version,
-            headers=given,
+            version=head.version,
+            headers=head.given,
             relayable=True,
             caller=caller,
         )
@@ -328,6 +324,34 @@ def _is_modern(request: Request, version: bytes | None, envelope: Envelope) -> b
 def _names_modern(request: Request) -> bool:
     version = request.header(b"mcp-protocol-version")
     return version is not None and version >= _MODERN_FROM
+
+
+class _Head(msgspec.Struct, eq=False):
+    """What the headers of a modern request say, and what a body must say to agree with them."""
+
+    version: str
+    given: bytes
+    spelled_version: Raw
+    method: str
+    named: Raw | None
+
+    def agrees(self, method: str, named: Raw | None, read: meta.Meta) -> bool:
+        return method == self.method and named == self.named and read.version == self.spelled_version
+
+
+def _checked_head(request: Request, method: str, params: meta.Params, read: meta.Meta) -> _Head:
+    """The headers, compared with the body; those of a head that was compared before are not read again."""
+    by = routing_headers.NAMED_BY.get(method)
+    named = {"name": params.name, "uri": params.uri, "taskId": params.task_id}[by] if by else None
+    head = request.memo.checked
+    if isinstance(head, _Head) and bytes(read.capabilities)[:1] == b"{" and head.agrees(method, named, read):
+        return head
+    version = meta.require_modern(read)
+    routing_headers.check(request.listed, version, method, meta.text(named) if named else None)
+    meta.require_spoken(version)
+    head = _Head(version, _param_headers(request.listed), read.version, method, named)
+    request.memo.checked = head
+    return head
 
 
 def _param_headers(headers: list[tuple[bytes, bytes]]) -> bytes:

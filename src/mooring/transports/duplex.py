@@ -45,6 +45,7 @@ class DuplexWire(ABC):
         self._unanswered: set[int] = set()
         self._gave_up_at = 0.0
         self._lost: str | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(self, message: bytes) -> None:
         if self._events.tracing:
@@ -77,7 +78,10 @@ class DuplexWire(ABC):
         number = self._next_id
         self._next_id += 1
         params = meta.with_meta(leg.params, meta.PROGRESS_TOKEN, b"%d" % number) if leg.token else leg.params
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        loop = self._loop
+        if loop is None:  # asked for once: it is a system call
+            loop = self._loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
         self._waiting[number] = (leg, future)
         try:
             try:

@@ -31,10 +31,11 @@ class Memo:
     """What the application found out from a head; the next request of the connection with the same head has
     it too."""
 
-    __slots__ = ("value",)
+    __slots__ = ("checked", "value")
 
     def __init__(self) -> None:
         self.value: object = None
+        self.checked: object = None
 
 
 class Request(msgspec.Struct, eq=False):
