@@ -14,6 +14,8 @@ def add_parsers(commands: Any) -> None:
     _add_secret(commands)
     _add_client(commands)
     _add_import(commands)
+    _add_registry(commands)
+    _add_search(commands)
 
 
 def _add_secret(commands: Any) -> None:
@@ -149,6 +151,80 @@ def _add_import(commands: Any) -> None:
     parser.add_argument("source", metavar="SOURCE", help="a file, or the id of a client")
     _add_format(parser)
     parser.set_defaults(handler="import_:run")
+
+
+def _add_registry(commands: Any) -> None:
+    registry = commands.add_parser(
+        "registry", help="look at and add registries of servers", allow_abbrev=False
+    )
+    actions = registry.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    listing = actions.add_parser("list", help="list servers of the registries", allow_abbrev=False)
+    listing.add_argument("--registry", metavar="NAME", help="only of this registry")
+    listing.add_argument("--sources", action="store_true", help="list the registries themselves")
+    _add_limit(listing)
+    _add_format(listing)
+    listing.set_defaults(handler="registry:list_servers")
+
+    info = actions.add_parser("info", help="show everything about one server", allow_abbrev=False)
+    info.add_argument("name", metavar="SERVER", help="its name, or the last part of it")
+    info.add_argument("--registry", metavar="NAME", help="the registry to ask")
+    info.add_argument("--version", metavar="VERSION", help="another version than the latest")
+    info.add_argument("--versions", action="store_true", help="list its versions")
+    info.add_argument(
+        "--run-config", action="store_true", help="print the RunConfig that `mooring run` would use"
+    )
+    _add_format(info)
+    info.set_defaults(handler="registry:info")
+
+    add = actions.add_parser(
+        "add",
+        help="add a registry",
+        description="Add a registry: a JSON file, the URL of one (it ends in .json), or the address of a "
+        "registry API.",
+        allow_abbrev=False,
+    )
+    add.add_argument("name", metavar="NAME", help="what you call it")
+    add.add_argument("location", metavar="LOCATION", help="a file or a URL")
+    add.add_argument(
+        "--token-secret", metavar="SECRET", default="", help="the secret to send as a bearer token"
+    )
+    add.add_argument(
+        "--header-secret",
+        metavar="HEADER=SECRET",
+        action="append",
+        default=[],
+        help="a secret to send in this header; may be repeated",
+    )
+    add.set_defaults(handler="registry:add")
+
+    remove = actions.add_parser("remove", help="forget a registry", allow_abbrev=False)
+    remove.add_argument("name", metavar="NAME", help="its name")
+    remove.set_defaults(handler="registry:remove")
+
+    refresh = actions.add_parser(
+        "refresh",
+        help="read registries anew and keep a copy",
+        description="Read registries anew and keep a copy for when they cannot be reached.",
+        allow_abbrev=False,
+    )
+    refresh.add_argument("name", metavar="NAME", nargs="?", help="only this registry")
+    refresh.set_defaults(handler="registry:refresh")
+
+
+def _add_search(commands: Any) -> None:
+    search = commands.add_parser("search", help="find servers in the registries", allow_abbrev=False)
+    search.add_argument("words", metavar="WORD", nargs="+", help="what the name or description shall hold")
+    search.add_argument("--registry", metavar="NAME", help="only in this registry")
+    _add_limit(search)
+    _add_format(search)
+    search.set_defaults(handler="registry:search")
+
+
+def _add_limit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--limit", metavar="N", type=int, default=50, help="show at most this many (default: 50)"
+    )
 
 
 def _which_servers() -> argparse.ArgumentParser:

@@ -1,0 +1,1 @@
+"""Registries: who publishes which servers, and what it takes to run one."""
