@@ -40,6 +40,7 @@ demo: .venv/runtime
 # Without npm the suites that need it are skipped, and said so at the end; in CI a skip is a failure.
 test: .venv/dev
 	-@$(BIN)/python -m tests.conformance.setup
+	-@$(BIN)/python scripts/setup_browser.py
 	$(PYTEST)
 
 check: .venv/dev

@@ -76,7 +76,7 @@ def _digest(text: str) -> str:
 HEADERS: Final = (
     (b"content-type", b"text/html; charset=utf-8"),
     (b"cache-control", b"no-store"),
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),  # with none at all a form would come from nowhere: `Origin: null`
     (b"x-content-type-options", b"nosniff"),
     (
         b"content-security-policy",

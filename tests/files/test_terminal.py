@@ -1,0 +1,157 @@
+"""Files from the terminal, and by hand in a real browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.files.conftest import http_request, said, upload_url
+from tests.support.gateway import Gateway
+from tests.support.peers import ModernHttpPeer, StreamablePeer
+
+
+def test_files_are_sent_into_the_session_that_asked(gateway: Gateway, tmp_path: Path) -> None:
+    one, two = tmp_path / "eins ü.txt", tmp_path / "zwei.txt"
+    one.write_text("1")
+    two.write_bytes(os.urandom(1_000_000))
+    with StreamablePeer(gateway, "files") as peer:
+        done = gateway.command("upload", "--to", upload_url(peer)["upload_url"], str(one), str(two))
+        assert done.returncode == 0, done.stderr
+        handles = done.stdout.split()
+        lines = said(peer.tool("measure_all", {"paths": handles})).splitlines()
+    assert [line.split()[0] for line in lines] == ["1", "1000000"]
+    assert lines[0].endswith("/eins ü.txt")
+
+
+def test_files_are_sent_to_a_server_of_the_gateway(gateway: Gateway, tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("abc")
+    done = gateway.command("upload", "--server", "files", str(file), "--format", "json")
+    assert done.returncode == 0, done.stderr
+    [made] = json.loads(done.stdout)["uploads"]
+    with ModernHttpPeer(gateway, "files") as peer:
+        assert said(peer.tool("measure", {"path": made["upload_handle"]})).startswith("3 ")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--server", "nowhere"], "takes no uploads"),
+        (["--to", "not a url"], "is not an upload URL"),
+    ],
+)
+def test_what_cannot_be_sent_says_why(gateway: Gateway, tmp_path: Path, words: list[str], why: str) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("abc")
+    done = gateway.command("upload", *words, str(file))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert why in done.stderr
+
+
+def test_an_artifact_is_listed_and_saved(gateway: Gateway, tmp_path: Path) -> None:
+    with ModernHttpPeer(gateway, "files") as peer:
+        about = peer.tool("write", {"filename": "made.txt", "text": "made by a tool"})["_meta"]["artifact"]
+    listed = json.loads(gateway.command("artifact", "list", "--format", "json").stdout)["artifacts"]
+    assert about["artifact_uri"] in [item["uri"] for item in listed]
+    target = tmp_path / "saved.txt"
+    done = gateway.command("artifact", "get", about["artifact_uri"], "--output", str(target))
+    assert (done.returncode, done.stdout) == (0, f"{target}\n"), done.stderr
+    assert target.read_text() == "made by a tool"
+    again = gateway.command("artifact", "get", about["artifact_id"], "--output", str(target))
+    assert again.returncode == 1
+    assert "exists already" in again.stderr
+    assert (
+        gateway.command("artifact", "get", about["artifact_id"], "--output", "-").stdout == "made by a tool"
+    )
+
+
+# The page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="the page needs `playwright` from PyPI")
+    if CHROMIUM is None:
+        pytest.skip("the page needs Chromium: scripts/setup_browser.py installs it")
+    with sync_api.sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+def test_a_person_sends_files_in_a_browser(gateway: Gateway, browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "von Hand.txt"
+    file.write_text("chosen by hand")
+    with StreamablePeer(gateway, "files") as peer:
+        page = browser.new_page()
+        problems: list[str] = []
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(upload_url(peer)["upload_url"])
+        page.set_input_files("input[type=file]", [str(file)])
+        handle = page.text_content("li code", timeout=10_000)
+        assert page.eval_on_selector("progress", "bar => bar.value") == 1
+        assert "von Hand.txt (14 bytes)" in page.text_content("li")
+        assert said(peer.tool("measure", {"path": handle})).startswith("14 ")
+        _drop(page, "dropped.txt", "dropped")
+        page.wait_for_selector("li:nth-child(2)", timeout=10_000)
+        handle = page.text_content("li:nth-child(2) code")
+        assert said(peer.tool("measure", {"path": handle})).startswith("7 ")
+        assert problems == []
+        page.close()
+
+
+def _drop(page: Any, name: str, text: str) -> None:
+    data = page.evaluate_handle(
+        """([name, text]) => {
+            const data = new DataTransfer();
+            data.items.add(new File([text], name));
+            return data;
+        }""",
+        [name, text],
+    )
+    page.dispatch_event("#drop", "drop", {"dataTransfer": data})
+
+
+def test_the_page_works_without_scripts(gateway: Gateway, browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "<b>plain.txt"
+    file.write_text("plain")
+    with StreamablePeer(gateway, "files") as peer:
+        context = browser.new_context(java_script_enabled=False)
+        page = context.new_page()
+        page.goto(upload_url(peer)["upload_url"])
+        page.set_input_files("input[type=file]", [str(file)])
+        page.click("button")
+        page.wait_for_selector("li code", timeout=10_000)
+        assert "plain.txt (5 bytes)" in page.text_content("li")
+        assert page.query_selector("li b") is None
+        assert said(peer.tool("measure", {"path": page.text_content("li code")})).startswith("5 ")
+        context.close()
+
+
+def test_the_page_says_what_went_wrong(gateway: Gateway, browser: Any) -> None:
+    with StreamablePeer(gateway, "files") as peer:
+        url = upload_url(peer)["upload_url"]
+        page = browser.new_page()
+        page.goto(url)
+        page.route("**/upload/**", lambda route: route.fulfill(status=507, body='{"error": "no room"}'))
+        page.set_input_files("input[type=file]", [{"name": "a", "mimeType": "text/plain", "buffer": b"a"}])
+        page.wait_for_selector(".error", timeout=10_000)
+        assert page.text_content("[role=status]") == "no room"
+        page.close()
+
+
+def test_the_page_needs_a_ticket_and_may_not_be_framed(gateway: Gateway) -> None:
+    assert http_request("GET", f"{gateway.address}/upload/files").status == 403
+    assert http_request("GET", f"{gateway.address}/upload/files?ticket=forged").status == 403
+    with StreamablePeer(gateway, "files") as peer:
+        answered = http_request("GET", upload_url(peer)["upload_url"])
+    assert "frame-ancestors 'none'" in answered.headers["Content-Security-Policy"]
+    assert answered.headers["Referrer-Policy"] == "same-origin"
