@@ -23,6 +23,16 @@ def default_data_directory(environment: Mapping[str, str], platform: str = sys.p
     return Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share") / "mooring"
 
 
+def default_config_file(environment: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """The user's own `mooring.yaml`, which need not be there."""
+    home = Path.home()
+    if platform == "darwin":
+        return home / "Library" / "Application Support" / "mooring" / "mooring.yaml"
+    if platform == "win32":
+        return Path(environment.get("APPDATA") or home / "AppData" / "Roaming") / "mooring" / "mooring.yaml"
+    return Path(environment.get("XDG_CONFIG_HOME") or home / ".config") / "mooring" / "mooring.yaml"
+
+
 def socket_in(data_directory: Path) -> Path:
     """The control socket of the gateway that keeps its data here."""
     return data_directory / SOCKET_NAME

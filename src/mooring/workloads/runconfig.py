@@ -174,7 +174,8 @@ def default_name(raw: Mapping[str, Any]) -> str:
     """A name for what has none: the last telling word of what runs."""
     if url := raw.get("remote_url"):
         text = re.sub(r"^https?://", "", str(url)).split("/")[0].split(":")[0]
-        text = re.sub(r"^(www|api|mcp)\.", "", text).split(".")[0]
+        if not re.fullmatch(r"[0-9.]+", text):
+            text = re.sub(r"^(www|api|mcp)\.", "", text).split(".")[0]
     elif image := raw.get("image"):
         text = re.sub(r"^[a-z]+://", "", str(image))
         text = re.sub(r"(?<!^)(?<!/)@.*$", "", text).rstrip("/").rsplit("/", 1)[-1]

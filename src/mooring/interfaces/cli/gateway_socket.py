@@ -57,7 +57,8 @@ def open_socket(path: Path) -> socket.socket:
         connection.close()
         raise Failed(
             f"no gateway answers at `{path}` ({(error.strerror or 'timed out').lower()}): start one with "
-            "`mooring serve --config FILE`, or say which one you mean with --config or --socket"
+            "`mooring run` or `mooring serve --config FILE`, or say which one you mean with --config or "
+            "--socket"
         ) from error
     connection.settimeout(None)
     return connection

@@ -12,13 +12,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from mooring.interfaces.cli import convert, ecosystem_words, guard_words, upload_words
+from mooring.interfaces.cli import convert, ecosystem_words, guard_words, run_words, upload_words
 from mooring.interfaces.cli.failure import Failed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and answer its exit code."""
-    parsed = build_parser().parse_args(arguments)
+    parsed = _parse(sys.argv[1:] if arguments is None else list(arguments))
     module, _, function = parsed.handler.partition(":")
     try:
         return getattr(importlib.import_module(f"mooring.interfaces.cli.{module}"), function)(parsed)
@@ -33,6 +33,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
+def _parse(words: list[str]) -> argparse.Namespace:
+    """What follows `--` after `run` is the server's business, also where it looks like a flag of ours."""
+    parser = build_parser()
+    if words[:1] != ["run"] or "--" not in words:
+        return parser.parse_args(words)
+    end = words.index("--")
+    parsed = parser.parse_args(words[:end])
+    parsed.after = words[end + 1 :]
+    return parsed
+
+
 def build_parser() -> argparse.ArgumentParser:
     """All commands and flags; docs and tests read them from here."""
     parser = argparse.ArgumentParser(
@@ -40,6 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_serve(commands)
+    run_words.add_parsers(commands, _where())
     _add_status(commands)
     _add_trace(commands)
     _add_tool(commands)
@@ -57,14 +69,21 @@ def _add_serve(commands: Any) -> None:
     serve = commands.add_parser(
         "serve",
         help="run the gateway in the foreground",
-        description="Run the gateway until Ctrl-C.",
+        description="Run the gateway until Ctrl-C. A change of its file is followed at once.",
         allow_abbrev=False,
     )
-    serve.add_argument(
+    what = serve.add_mutually_exclusive_group()
+    what.add_argument(
         "--config",
         metavar="FILE",
-        default="mooring.yaml",
-        help="what to serve: a mooring.yaml or a client's file with `mcpServers` (default: ./mooring.yaml)",
+        help="what to serve: a mooring.yaml or a client's file with `mcpServers` (default: ./mooring.yaml, "
+        "else as with `--user`)",
+    )
+    what.add_argument(
+        "--user",
+        action="store_true",
+        help="serve what you run with `mooring run`, and the servers of mooring.yaml in your configuration "
+        "folder, if there is one",
     )
     serve.add_argument("--listen", metavar="HOST:PORT", help="listen here instead of where the file says")
     serve.add_argument(
@@ -91,6 +110,7 @@ def _add_status(commands: Any) -> None:
     status = commands.add_parser(
         "status", help="show the servers of a running gateway", parents=[_where()], allow_abbrev=False
     )
+    status.add_argument("name", metavar="NAME", nargs="?", help="only this one, closely")
     _add_format(status)
     status.set_defaults(handler="status:run")
 

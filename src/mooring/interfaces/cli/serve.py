@@ -7,11 +7,15 @@ import errno
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from mooring.app import Started
 from mooring.app import run as run_gateway
-from mooring.config.loading import ConfigError, load, load_with_notes
+from mooring.config.loading import ConfigError, Loaded, load_with_notes
+from mooring.config.locations import default_config_file, default_data_directory
 from mooring.config.schema import Config
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.logs import show_log
@@ -23,9 +27,9 @@ from mooring.workloads.store import BrokenState
 
 def run(arguments: argparse.Namespace) -> int:
     """Read the file, run the gateway until it is told to stop."""
-    path, listen, sandboxed = Path(arguments.config), arguments.listen, arguments.sandbox == "on"
+    path, read = _plan(arguments)
     try:
-        loaded = load_with_notes(path, listen=listen, sandboxed=sandboxed)
+        loaded = read()
     except ConfigError as error:
         raise Failed(str(error)) from error
 
@@ -42,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
             loaded.config,
             ready=ready,
             watch=path,
-            load=lambda: load(path, listen=listen, sandboxed=sandboxed),
+            load=lambda: read().config,
         )
     except (DirectoryTaken, FileExistsError, BrokenState) as error:
         raise Failed(str(error)) from error
@@ -54,6 +58,24 @@ def run(arguments: argparse.Namespace) -> int:
         raise Failed(
             f"cannot listen on `{listen}`: {reason}; choose another address with --listen"
         ) from error
+
+
+def _plan(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
+    """Which file says what to serve, and how it is read; the user's own file need not be there."""
+    listen, sandboxed = arguments.listen, arguments.sandbox == "on"
+    here = Path(arguments.config or "mooring.yaml")
+    if arguments.config or (not arguments.user and here.is_file()):
+        return here, lambda: load_with_notes(here, listen=listen, sandboxed=sandboxed)
+    own, root = default_config_file(os.environ), default_data_directory(os.environ)
+
+    def read() -> Loaded:
+        loaded = Loaded(Config())
+        if own.is_file():
+            loaded = load_with_notes(own, listen=listen, sandboxed=sandboxed)
+        config = replace(loaded.config, storage=replace(loaded.config.storage, root=root))
+        return Loaded(replace(config, listen=listen) if listen else config, loaded.notes)
+
+    return own, read
 
 
 def snippet(servers: list[tuple[str, str]]) -> str:
@@ -71,7 +93,7 @@ def _print_ready(config: Config, notes: tuple[str, ...], started: Started) -> No
     if rows:
         print_table(("id", "kind", "url"), rows, sys.stderr)
     else:
-        print("no servers: add one under `servers` in the configuration", file=sys.stderr)
+        print("no servers: start one with `mooring run`, or add one under `servers`", file=sys.stderr)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
     print(f"control socket: {started.socket}", file=sys.stderr)

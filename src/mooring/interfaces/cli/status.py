@@ -9,14 +9,17 @@ from typing import Any
 
 from mooring.interfaces.cli.control_api import get_json
 from mooring.interfaces.cli.gateway_socket import find_socket
-from mooring.interfaces.cli.output import duration, one_line, print_table, styled, wants_colour
+from mooring.interfaces.cli.output import duration, one_line, print_table, size, styled, wants_colour
+from mooring.interfaces.cli.run_api import ask, path_of
 
 _HEADS = ("id", "state", "kind", "era", "transport", "sessions", "calls", "errors", "last success", "url")
 _STYLE_BY_STATE = {"up": "green", "down": "red"}
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the state of each server."""
+    """Print the state of each server, or all about one workload."""
+    if arguments.name:
+        return _run_one(arguments)
     status = get_json(find_socket(arguments), "/api/v1/status")
     servers: list[dict[str, Any]] = status.get("servers", [])
     if arguments.format == "json":
@@ -26,13 +29,73 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _run_one(arguments: argparse.Namespace) -> int:
+    workload = ask(find_socket(arguments), "GET", path_of("workloads", arguments.name))
+    if arguments.format == "json":
+        print(json.dumps(workload, indent=2, ensure_ascii=False))
+        return 0
+    rows = [(label, _shown(workload.get(key), key)) for key, label in _DETAILS.items()]
+    width = max(len(label) for label, _ in rows)
+    for label, text in rows:
+        if text:
+            print(f"{label.ljust(width)}  {one_line(text)}")
+    return 0
+
+
+_DETAILS = {
+    "name": "name",
+    "status": "status",
+    "status_context": "because",
+    "url": "url",
+    "package": "runs",
+    "version": "version",
+    "integrity": "integrity",
+    "group": "group",
+    "runtime": "runtime",
+    "sandbox": "sandbox",
+    "permission_profile": "permissions",
+    "transport_type": "transport",
+    "share": "share",
+    "tools": "tools",
+    "labels": "labels",
+    "created_at": "created",
+    "started_at": "started",
+    "last_sign_of_life_seconds_ago": "sign of life",
+    "pids": "processes",
+    "memory_bytes": "memory",
+    "sessions": "sessions",
+    "calls": "calls",
+    "errors": "errors",
+    "refused_connections": "refused connections",
+    "notes": "notes",
+}
+
+
+def _shown(value: Any, key: str) -> str:
+    if value is None or value in ([], {}):
+        return ""
+    match key:
+        case "memory_bytes":
+            return size(int(value))
+        case "last_sign_of_life_seconds_ago":
+            return f"{duration(float(value))} ago"
+        case "labels":
+            return ", ".join(f"{name}={text}" for name, text in value.items())
+        case "pids" | "tools":
+            return ", ".join(map(str, value))
+        case "notes":
+            return "; ".join(map(str, value))
+        case _:
+            return str(value)
+
+
 def _print_text(status: dict[str, Any], servers: list[dict[str, Any]]) -> None:
     print(
         f"mooring {status.get('version', '?')}, up for {duration(status.get('uptime_seconds', 0))}",
         file=sys.stderr,
     )
     if not servers:
-        print("no servers: add one under `servers` in the configuration", file=sys.stderr)
+        print("no servers: start one with `mooring run`, or add one under `servers`", file=sys.stderr)
         return
     print_table(_HEADS, [_row(server) for server in servers])
     colour = wants_colour(sys.stdout)

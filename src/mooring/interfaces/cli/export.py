@@ -1,0 +1,28 @@
+"""`mooring export`: the RunConfig of a workload, for another machine or another day."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from mooring.durable import replace_file
+from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.gateway_socket import find_socket
+from mooring.interfaces.cli.run_api import ask, path_of
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write it to a file or to stdout."""
+    document = ask(find_socket(arguments), "GET", path_of("workloads", arguments.name, "export"))
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    if arguments.file in (None, "-"):
+        sys.stdout.write(text)
+        return 0
+    try:
+        replace_file(Path(arguments.file), text.encode(), 0o600)
+    except OSError as error:
+        raise Failed(f"cannot write `{arguments.file}`: {error.strerror}") from error
+    print(f"wrote {arguments.file}: `mooring run --from-config {arguments.file}` runs it", file=sys.stderr)
+    return 0
