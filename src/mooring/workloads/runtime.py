@@ -124,7 +124,7 @@ class Resolved(Struct, frozen=True):
 
     argv: tuple[str, ...] = ()
     """What is started inside, without the specification's arguments. Empty: the image's entry point."""
-    readable: tuple[Path, ...] = ()
+    readable: tuple[str, ...] = ()
     """The program's own files: interpreter, script folder, package folder."""
     version: str | None = None
     integrity: str | None = None

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from mooring.workloads import cgroups
 from mooring.workloads.ignore import Pattern, TooManyFiles, hidden_in, read_patterns
 from mooring.workloads.profile_reading import mounts_of
@@ -38,6 +40,7 @@ from mooring.workloads.sandbox.plan import View, view_of
 from mooring.workloads.sandbox.workload import SandboxedWorkload
 from mooring.workloads.sources.commands import resolve_command
 from mooring.workloads.sources.packages import PackageStore
+from mooring.workloads.sources.runners import package_of
 
 _PORT_MARK: Final = "{port}"
 
@@ -68,19 +71,24 @@ class ProcessRuntime:
     async def prepare(self, spec: WorkloadSpec, progress: OnProgress) -> Resolved:
         match spec.source:
             case CommandSource(argv=argv):
-                return await asyncio.to_thread(
-                    resolve_command, argv, cwd=spec.cwd or Path.cwd(), home=_home()
-                )
+                if spec.sandbox == "on" and (found := package_of(argv)) is not None:
+                    resolved = await self._install(found[0], spec, progress)
+                    return msgspec.structs.replace(resolved, argv=(*resolved.argv, *found[1]))
+                cwd = spec.cwd or Path.cwd()
+                return await asyncio.to_thread(resolve_command, argv, cwd=cwd, home=_home())
             case PackageSource() as source:
-                self._write_files()
-                sandboxed = spec.sandbox == "on"
-                if sandboxed and (problem := await self.problem()):
-                    raise CannotRun(problem)
-                return await self._packages.install(source, progress, sandboxed=sandboxed)
+                return await self._install(source, spec, progress)
             case ImageSource():
                 raise CannotRun("an image needs a container engine: use `--runtime container`")
             case _:
                 raise CannotRun("a remote server needs no runtime: give it as `upstream.url`")
+
+    async def _install(self, source: PackageSource, spec: WorkloadSpec, progress: OnProgress) -> Resolved:
+        sandboxed = spec.sandbox == "on"
+        if sandboxed and (problem := await self.problem()):
+            raise CannotRun(problem)
+        self._write_files()
+        return await self._packages.install(source, progress, sandboxed=sandboxed)
 
     async def start(
         self, spec: WorkloadSpec, resolved: Resolved, secrets: Mapping[str, str], on_event: OnEvent
@@ -132,7 +140,7 @@ class ProcessRuntime:
         hidden = (self._data, *self._ignored(mounts))
         return view_of(
             mounts,
-            resolved.readable,
+            tuple(Path(file) for file in resolved.readable),
             home=home,
             cwd=(spec.cwd or home).absolute(),
             hidden=hidden,

@@ -24,7 +24,7 @@ def resolve_command(argv: tuple[str, ...], *, cwd: Path, home: Path) -> Resolved
     words = [str(cwd / word) for word in argv[1:2] if (cwd / word).is_file()]
     return Resolved(
         argv=(str(program), *argv[1:]),
-        readable=readable_for(argv, path=path, cwd=cwd, home=home),
+        readable=tuple(str(file) for file in readable_for(argv, path=path, cwd=cwd, home=home)),
         integrity=f"sha256:{_digest(Path(words[0]) if words else program)}",
     )
 

@@ -39,7 +39,7 @@ async def install_go(source: PackageSource, place: Path, errands: Errands, progr
     module = [word for line in told.splitlines() if line.strip().startswith("mod") for word in line.split()]
     return Resolved(
         argv=(str(programs[0]),),
-        readable=(place,),
+        readable=(str(place),),
         version=module[2] if len(module) > 2 else None,
         integrity=module[3] if len(module) > 3 else None,
         tools=(("go", told.partition(": ")[2].partition("\n")[0]),),

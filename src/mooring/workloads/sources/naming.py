@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Final
 
@@ -40,4 +41,5 @@ def check_package(source: PackageSource) -> None:
 
 def folder_name(source: PackageSource) -> str:
     """Where a package is kept below the store: readable, and one folder per exact wish."""
-    return _UNSAFE.sub("_", f"{source.package}@{source.version or 'latest'}").strip("._")
+    readable = _UNSAFE.sub("_", f"{source.package}@{source.version or 'latest'}").strip("._")
+    return f"{readable}-{hashlib.sha256(str(source).encode()).hexdigest()[:8]}"

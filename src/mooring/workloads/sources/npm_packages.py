@@ -49,9 +49,10 @@ async def _describe(source: PackageSource, place: Path, node: Path) -> Resolved:
     entry: dict[str, Any] = lock.get("packages", {}).get(f"node_modules/{source.package}", {})
     script = folder / _program(source, manifest.get("bin"))
     path = os.environ.get("PATH", os.defpath)
+    needed = readable_for([str(node)], path=path, cwd=place, home=Path.home())
     return Resolved(
         argv=(str(node), str(script)),
-        readable=(place, *readable_for([str(node)], path=path, cwd=place, home=Path.home())),
+        readable=(str(place), *(str(file) for file in needed)),
         version=str(manifest.get("version") or ""),
         integrity=entry.get("integrity"),
         tools=(("node", await ask(str(node), "--version")),),

@@ -67,9 +67,10 @@ async def _describe(source: PackageSource, place: Path) -> Resolved:
     version = locked.get(name, "")
     script = place / "venv/bin" / _script(place, name, version)
     path = os.environ.get("PATH", os.defpath)
+    needed = readable_for([str(python)], path=path, cwd=place, home=Path.home())
     return Resolved(
         argv=(str(python), str(script)),
-        readable=(place, *readable_for([str(python)], path=path, cwd=place, home=Path.home())),
+        readable=(str(place), *(str(file) for file in needed)),
         version=version,
         integrity=f"sha256:{hashlib.sha256(lock.encode()).hexdigest()}",
         tools=(("python", (await ask(str(python), "--version")).removeprefix("Python ")),),
