@@ -195,7 +195,6 @@ def test_two_servers_cannot_have_one_id(tmp_path: Path) -> None:
         "storage: {url: 's3://bucket'}",
         "state: {url: 'redis://x'}",
         "virtual_servers: [{id: x}]",
-        "limits: {rate: [{per: principal}]}",
     ],
 )
 def test_what_this_version_does_not_have_is_refused_not_ignored(tmp_path: Path, text: str) -> None:

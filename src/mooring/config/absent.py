@@ -18,7 +18,6 @@ ABSENT: dict[KeyPath, str] = {
     ("results",): "result handles are",
     ("state",): "external state is",
     ("virtual_servers",): "virtual servers are",
-    ("limits", "rate"): "rate limits are",
     ("storage", "url"): "object storage is",
 }
 

@@ -10,7 +10,6 @@ from msgspec import Struct
 from mooring.config.problems import KeyPath
 from mooring.config.reading import Rule
 from mooring.policy import web
-from mooring.policy.authorization.sources import PolicyMistake, read_sources
 from mooring.policy.settings import ALGORITHMS, Auth, Authorization, Tools
 
 Findings = Iterator[tuple[KeyPath, str]]
@@ -55,6 +54,8 @@ def _authorization(section: Authorization) -> Findings:
     if not section.policies:
         yield ("policies",), "is missing: without policies nothing at all is allowed"
         return
+    from mooring.policy.authorization.sources import PolicyMistake, read_sources  # noqa: PLC0415 - slow
+
     try:
         read_sources(tuple(section.policies), section.entities)
     except PolicyMistake as mistake:

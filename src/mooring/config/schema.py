@@ -13,7 +13,15 @@ from msgspec import Meta, Struct, field
 
 from mooring.config.files import Adapter, Artifacts, Core, ServerFiles, Uploads
 from mooring.config.units import BYTES, COMMAND, PROFILE
-from mooring.policy.settings import Audit, Auth, Authorization, Tools
+from mooring.policy.settings import (
+    Audit,
+    Auth,
+    Authorization,
+    ConcurrencyLimit,
+    RateLimit,
+    RateStore,
+    Tools,
+)
 from mooring.workloads.profile import PermissionProfile
 
 Era = Literal["auto", "legacy", "modern"]
@@ -52,6 +60,13 @@ class Limits(Struct, frozen=True):
     max_connections: Annotated[
         int, Meta(ge=1, description="Open client connections; further ones wait or are refused.")
     ] = 10_000
+    rate: Annotated[list[RateLimit], Meta(description="How many requests in how much time.")] = field(
+        default_factory=list[RateLimit]
+    )
+    rate_store: Annotated[RateStore, Meta(description="Where rates are counted.")] = RateStore()
+    concurrency: Annotated[
+        list[ConcurrencyLimit], Meta(description="How many requests at the same time.")
+    ] = field(default_factory=list[ConcurrencyLimit])
 
 
 class Sessions(Struct, frozen=True):

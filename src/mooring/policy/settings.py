@@ -18,6 +18,67 @@ def _algorithms() -> list[str]:
     return list(ALGORITHMS)
 
 
+Per = Literal["all", "principal", "server", "tool", "address"]
+
+
+def _per_principal() -> list[Per]:
+    return ["principal"]
+
+
+class RateLimit(Struct, frozen=True):
+    """So many requests in so much time. Requests of every kind count, unless the limit says otherwise."""
+
+    count: Annotated[int, Meta(ge=1, description="How many requests.")]
+    seconds: Annotated[float, Meta(gt=0, description="In how much time.")] = 60
+    burst: Annotated[
+        int, Meta(ge=0, description="How many at once, before the rest has to wait. 0: `count`.")
+    ] = 0
+    per: Annotated[
+        list[Per],
+        Meta(
+            extra=TEXTS,
+            description="Counted for each of these apart: `principal`, `server`, `tool`, `address`; `all`: "
+            "together.",
+        ),
+    ] = field(default_factory=_per_principal)
+    servers: Annotated[list[str], Meta(description="Only for these servers; patterns are allowed.")] = field(
+        default_factory=list[str]
+    )
+    tools: Annotated[list[str], Meta(description="Only for calls of these tools; patterns too.")] = field(
+        default_factory=list[str]
+    )
+    methods: Annotated[list[str], Meta(description="Only for these methods; patterns too.")] = field(
+        default_factory=list[str]
+    )
+
+
+class ConcurrencyLimit(Struct, frozen=True):
+    """So many requests at the same time."""
+
+    count: Annotated[int, Meta(ge=1, description="How many requests.")]
+    per: Annotated[list[Per], Meta(extra=TEXTS, description="Counted for each of these apart.")] = field(
+        default_factory=_per_principal
+    )
+    servers: Annotated[list[str], Meta(description="Only for these servers; patterns are allowed.")] = field(
+        default_factory=list[str]
+    )
+    tools: Annotated[list[str], Meta(description="Only for calls of these tools; patterns too.")] = field(
+        default_factory=list[str]
+    )
+
+
+class RateStore(Struct, frozen=True):
+    """Where rates are counted."""
+
+    url: Annotated[
+        str | None, Meta(description="`redis://...`, to count together with other gateways. `null`: here.")
+    ] = None
+    when_unavailable: Annotated[
+        Literal["open", "closed"],
+        Meta(description="While Redis is away: `open` lets requests through, `closed` refuses them."),
+    ] = "closed"
+
+
 class Audit(Struct, frozen=True):
     """What is written down: one JSON line per event, each tied to the one before, sealed by signatures."""
 

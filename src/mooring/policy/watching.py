@@ -1,20 +1,39 @@
-"""What does not pass the chain is watched too: notifications, streams, the ends of sessions."""
+"""What does not pass the chain is watched too: notifications, streams, whoever was not let in."""
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from mooring.gateway.exchange import Client
+from mooring.gateway.principal import Caller
 from mooring.policy.audit.events import SSE_CONNECTION
-from mooring.policy.audit.observing import ServerAudit
+
+
+class Rates(Protocol):
+    def admits(self, caller: Caller, method: str) -> bool: ...
+
+
+class Record(Protocol):
+    def notification(self, client: Client, method: str) -> None: ...
+    def connection(self, client: Client, kind: str) -> None: ...
+    def refused(self, caller: Caller, status: int, reason: str) -> None: ...
 
 
 class Watch:
     """The guard of one server, for whatever is not a request."""
 
-    def __init__(self, audit: ServerAudit | None) -> None:
-        self.audit = audit
+    def __init__(self) -> None:
+        self.audit: Record | None = None
+        self.rates: Rates | None = None
+
+    @property
+    def is_needed(self) -> bool:
+        return self.audit is not None or self.rates is not None
 
     def admits(self, client: Client, method: str) -> bool:
         """Whether a notification may go on."""
+        if self.rates is not None and not self.rates.admits(client.caller, method):
+            return False
         if self.audit is not None:
             self.audit.notification(client, method)
         return True
@@ -23,3 +42,8 @@ class Watch:
         """A stream for changes was opened."""
         if self.audit is not None:
             self.audit.connection(client, SSE_CONNECTION)
+
+    def refused(self, caller: Caller, status: int, reason: str) -> None:
+        """Somebody was not let in."""
+        if self.audit is not None:
+            self.audit.refused(caller, status, reason)

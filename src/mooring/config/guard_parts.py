@@ -1,0 +1,251 @@
+"""Each part of the guard, made from its section. A part that is off is not even imported."""
+# ruff: noqa: PLC0415 - libraries for policies, tokens and Redis take longer to load than a gateway to start
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from mooring.config.schema import Config, Server
+from mooring.policy.authentication.proof import Authenticator
+from mooring.policy.catalogue import Catalogue
+from mooring.policy.chain import Step
+from mooring.policy.items import TOOLS
+from mooring.policy.limits.rules import Limit
+from mooring.policy.settings import ConcurrencyLimit, RateLimit, Tools
+from mooring.policy.tools import Override, ToolRules
+from mooring.policy.watching import Watch
+
+AUDIT_FILE = "audit.log"
+AUDIT_KEY = "audit.key"
+Steps = Callable[[Server, Catalogue, Watch], list[Step]]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the guard: its steps for a server, and what it has to do from time to time."""
+
+    steps: Steps
+    tidy: Callable[[], None] | None = None
+    close: Callable[[], None] | None = None
+
+
+@dataclass(slots=True)
+class InForce:
+    """The versions of what is in force, for the audit."""
+
+    policy: Callable[[], str] = str
+    lock: Callable[[], str] = str
+
+    def versions(self) -> tuple[str, str]:
+        return self.policy(), self.lock()
+
+
+def parts_of(config: Config) -> list[Part]:
+    """The parts that are on."""
+    in_force = InForce()
+    parts = [Part(_tool_steps)]
+    if config.authorization.type != "none":
+        parts.append(_authorization(config, in_force))
+    if config.limits.rate or config.limits.concurrency:
+        parts.append(_limits(config))
+    if config.audit.enabled:
+        parts.append(_audit(config, in_force))
+    return parts
+
+
+# Who calls
+
+
+def api_keys(config: Config, name: str) -> Authenticator:
+    from mooring.policy.authentication.api_keys import ApiKeys, KeyStore
+
+    return ApiKeys(KeyStore(config.auth.keys_file or config.storage.root / name))
+
+
+def tokens(config: Config) -> Authenticator:
+    from mooring.policy.authentication.tokens import ProviderSettings, Tokens
+
+    auth = config.auth
+    return Tokens(
+        ProviderSettings(
+            issuer=auth.issuer,
+            jwks_url=auth.jwks_url,
+            introspection_url=auth.introspection_url,
+            client_id=auth.client_id,
+            client_secret=auth.client_secret,
+            algorithms=tuple(auth.algorithms),
+            clock_skew_seconds=auth.clock_skew_seconds,
+            allow_http=auth.insecure_allow_http,
+        )
+    )
+
+
+# What is shown
+
+
+def _tool_steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+    del catalogue, watch
+    if entry.tools == Tools():
+        return []
+    rules = tool_rules(entry.tools)
+    return [
+        Step(
+            "filter and override",
+            check=rules.check,
+            present=rules.present,
+            needs_catalogue=True,
+            methods=frozenset({"tools/list", "tools/call"}),
+        )
+    ]
+
+
+def tool_rules(tools: Tools) -> ToolRules:
+    overrides = {
+        name: Override(
+            name=entry.name,
+            description=entry.description,
+            title=entry.title,
+            annotations={
+                hint: value
+                for hint, value in msgspec.structs.asdict(entry.annotations).items()
+                if value is not None
+            },
+        )
+        for name, entry in tools.override.items()
+    }
+    return ToolRules(tools.allow, tools.deny, overrides)
+
+
+# What is allowed
+
+
+def _authorization(config: Config, in_force: InForce) -> Part:
+    from mooring.policy.authorization.engine import Engine
+    from mooring.policy.authorization.guarding import Authorization
+
+    wanted = config.authorization
+    engine = Engine(
+        tuple(wanted.policies),
+        wanted.entities,
+        group_claim=wanted.group_claim,
+        role_claim=wanted.role_claim,
+    )
+    in_force.policy = lambda: engine.version
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del watch
+        rule = Authorization(engine, catalogue, entry.id, entry.group)
+        return [
+            Step(
+                "authorization",
+                check=rule.check,
+                present=rule.present,
+                settle=rule.settle,
+                needs_catalogue=True,
+            )
+        ]
+
+    return Part(steps, tidy=engine.refresh)
+
+
+# How much
+
+
+def _limits(config: Config) -> Part:
+    from mooring.policy.limits.counting import Concurrency, Rates, ServerConcurrency, ServerRates
+
+    limits = [_rate(number, limit) for number, limit in enumerate(config.limits.rate, 1)]
+    store = config.limits.rate_store
+    shared = _shared_rates(config, limits) if limits and store.url is not None else None
+    rates = Rates(limits) if limits and store.url is None else None
+    together = Concurrency([_concurrency(n, limit) for n, limit in enumerate(config.limits.concurrency, 1)])
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del catalogue
+        found = shared(entry) if shared is not None else []
+        if rates is not None:
+            counted = ServerRates(rates, entry.id)
+            watch.rates = counted
+            found.append(Step("rate limits", check=counted.check))
+        if config.limits.concurrency:
+            running = ServerConcurrency(together, entry.id)
+            found.append(Step("rate limits", observer=running, check=running.check))
+        return found
+
+    return Part(steps)
+
+
+def _shared_rates(config: Config, limits: list[Limit]) -> Callable[[Server], list[Step]]:
+    from mooring.policy.limits.shared import ServerSharedRates, SharedRates
+
+    store = config.limits.rate_store
+    assert store.url is not None
+    shared = SharedRates(store.url, limits, fails_open=store.when_unavailable == "open")
+    return lambda entry: [Step("rate limits", middleware=ServerSharedRates(shared, entry.id))]
+
+
+def _rate(number: int, limit: RateLimit) -> Limit:
+    return Limit(
+        f"rate {number}",
+        tuple(limit.per),
+        limit.count,
+        limit.seconds,
+        limit.burst,
+        tuple(limit.servers),
+        tuple(limit.tools),
+        tuple(limit.methods),
+    )
+
+
+def _concurrency(number: int, limit: ConcurrencyLimit) -> Limit:
+    return Limit(
+        f"concurrency {number}",
+        tuple(limit.per),
+        limit.count,
+        0,
+        servers=tuple(limit.servers),
+        tools=tuple(limit.tools),
+    )
+
+
+# What is recorded
+
+
+def _audit(config: Config, in_force: InForce) -> Part:
+    from mooring.policy.audit.ledger import Ledger, SigningKey, Sink, StandardOutput
+    from mooring.policy.audit.observing import Audit, AuditPolicy, ServerAudit
+
+    wanted = config.audit
+    root = config.storage.root
+    sink: Sink = StandardOutput()
+    if wanted.output == "file":
+        sink = Ledger(
+            wanted.file or root / AUDIT_FILE,
+            SigningKey(root / AUDIT_KEY),
+            rotate_bytes=wanted.rotate_bytes,
+            keep_files=wanted.keep_files,
+            sync=wanted.sync,
+        )
+    policy = AuditPolicy(
+        component=wanted.component,
+        types=frozenset(wanted.event_types),
+        excluded=frozenset(wanted.exclude_event_types),
+        request_data=wanted.include_request_data,
+        response_data=wanted.include_response_data,
+        application_errors=wanted.detect_application_errors,
+        max_data_bytes=wanted.max_data_bytes,
+        claims=wanted.include_claims,
+    )
+    audit = Audit(sink, policy, in_force.versions)
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        observer = ServerAudit(
+            audit, entry.id, lambda exchange, name: catalogue.view(exchange, TOOLS).digest(name)
+        )
+        watch.audit = observer
+        return [Step("audit", observer=observer)]
+
+    return Part(steps, tidy=audit.tidy, close=audit.close)

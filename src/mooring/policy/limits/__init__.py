@@ -1,0 +1,1 @@
+"""How much: rate limits and concurrency limits, in memory or shared through Redis."""

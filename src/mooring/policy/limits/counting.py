@@ -1,0 +1,124 @@
+"""Counting requests: rates by the generic cell rate algorithm, and how many run at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import monotonic
+
+from mooring.gateway.exchange import Exchange
+from mooring.gateway.principal import Caller
+from mooring.policy.gcra import Gcra
+from mooring.policy.limits.rules import NEVER_LIMITED, Limit, TooMuch
+from mooring.protocol import meta
+from mooring.transports.wire import Answer
+
+
+def tool_of(exchange: Exchange) -> str:
+    if exchange.method != "tools/call":
+        return ""
+    return meta.text(exchange.read_params().name) or ""
+
+
+class Rates:
+    """Rate limits of one gateway, kept in memory."""
+
+    def __init__(self, limits: Sequence[Limit]) -> None:
+        self._limits = [
+            (limit, Gcra(limit.count, limit.seconds, limit.burst or limit.count)) for limit in limits
+        ]
+
+    def spend(self, server: str, caller: Caller, method: str, tool: str) -> None:
+        """Take one from each allowance, or none of them and `TooMuch`."""
+        now = monotonic()
+        spent: list[tuple[Gcra, str]] = []
+        for limit, gcra in self._limits:
+            key = limit.key(server, caller, method, tool)
+            if key is None:
+                continue
+            wait = gcra.wait(key, now)
+            if wait > 0:
+                for other, name in spent:
+                    other.give_back(name)
+                raise TooMuch(f"the limit `{limit.name}` is reached", wait)
+            spent.append((gcra, key))
+
+
+class ServerRates:
+    """The rates, for the exchanges of one server."""
+
+    def __init__(self, rates: Rates, server_id: str) -> None:
+        self._rates = rates
+        self._server_id = server_id
+
+    def check(self, exchange: Exchange) -> None:
+        self._rates.spend(self._server_id, exchange.caller, exchange.method, tool_of(exchange))
+
+    def admits(self, caller: Caller, method: str) -> bool:
+        """Whether a notification may pass."""
+        if method in NEVER_LIMITED:
+            return True
+        try:
+            self._rates.spend(self._server_id, caller, method, "")
+        except TooMuch:
+            return False
+        return True
+
+
+class Concurrency:
+    """How many exchanges run at once, over all servers."""
+
+    def __init__(self, limits: Sequence[Limit]) -> None:
+        self._limits = tuple(limits)
+        self._running: dict[str, int] = {}
+
+    def enter(self, server: str, caller: Caller, method: str, tool: str) -> list[str]:
+        keys: list[str] = []
+        for limit in self._limits:
+            key = limit.key(server, caller, method, tool)
+            if key is None:
+                continue
+            if self._running.get(key, 0) >= limit.count:
+                self.leave(keys)
+                raise TooMuch(f"{limit.count} requests are running already (`{limit.name}`)", 1.0)
+            self._running[key] = self._running.get(key, 0) + 1
+            keys.append(key)
+        return keys
+
+    def leave(self, keys: list[str]) -> None:
+        for key in keys:
+            left = self._running[key] - 1
+            if left:
+                self._running[key] = left
+            else:
+                del self._running[key]
+
+
+class ServerConcurrency:
+    """The same, for the exchanges of one server: counted while they run."""
+
+    def __init__(self, concurrency: Concurrency, server_id: str) -> None:
+        self._concurrency = concurrency
+        self._server_id = server_id
+        self._entered: dict[Exchange, list[str]] = {}
+
+    def check(self, exchange: Exchange) -> None:
+        if exchange.method == "subscriptions/listen":
+            return  # a stream that waits does no work
+        keys = self._concurrency.enter(self._server_id, exchange.caller, exchange.method, tool_of(exchange))
+        self._entered[exchange] = keys
+
+    def began(self, exchange: Exchange) -> None:
+        """It counts from the moment its check has passed."""
+
+    def ended(self, exchange: Exchange, answer: Answer | None) -> Answer | None:
+        self._leave(exchange)
+        return answer
+
+    def failed(self, exchange: Exchange, error: BaseException) -> None:
+        del error
+        self._leave(exchange)
+
+    def _leave(self, exchange: Exchange) -> None:
+        keys = self._entered.pop(exchange, None)
+        if keys:
+            self._concurrency.leave(keys)

@@ -1,0 +1,69 @@
+"""Which limits apply to a request, and what they count by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from math import ceil
+from typing import Final
+
+from mooring.errors import RATE_LIMITED, RpcError
+from mooring.gateway.principal import Caller
+
+NEVER_LIMITED: Final = frozenset({"notifications/cancelled", "notifications/initialized"})
+"""Refusing these would keep work going that nobody wants, or break a session that was just let in."""
+
+
+class TooMuch(RpcError):
+    """A limit is reached; `retry_seconds` says when to try again."""
+
+    code = RATE_LIMITED
+
+    def __init__(self, what: str, retry_seconds: float) -> None:
+        self.retry_seconds = max(1, ceil(retry_seconds))
+        super().__init__(
+            f"{what}; try again in {self.retry_seconds} s", data={"retryAfterSeconds": self.retry_seconds}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """So many per time (`count` and `seconds`), or at the same time (`seconds` is 0)."""
+
+    name: str
+    per: tuple[str, ...]
+    count: int
+    seconds: float = 60.0
+    burst: int = 0
+    servers: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+
+    def key(self, server: str, caller: Caller, method: str, tool: str) -> str | None:
+        """What this limit counts the request under; None: it does not concern it."""
+        if self.servers and not _matches(server, self.servers):
+            return None
+        if self.methods and not _matches(method, self.methods):
+            return None
+        if (self.tools or "tool" in self.per) and (
+            method != "tools/call" or (self.tools and not _matches(tool, self.tools))
+        ):
+            return None
+        parts = [self.name]
+        for part in self.per:
+            match part:
+                case "principal":
+                    parts.append(caller.principal.id)
+                case "server":
+                    parts.append(server)
+                case "tool":
+                    parts += (server, tool)
+                case "address":
+                    parts.append(caller.address)
+                case _:
+                    pass
+        return "|".join(parts)
+
+
+def _matches(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
