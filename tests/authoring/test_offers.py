@@ -167,6 +167,18 @@ async def test_methods_of_the_other_era_do_not_exist(version: str) -> None:
             assert (await client.ask(method))["code"] == -32601
 
 
+async def test_an_id_is_free_again_as_soon_as_its_answer_is_there() -> None:
+    async with talking(library()) as client:
+        for _ in range(3):
+            client.say({"id": "same", "method": "resources/read", "params": {"uri": "file:///a"}})
+            answer = await client.until(lambda message: message.get("id") == "same")
+            assert "result" in answer
+        client.say({"id": "same", "method": "resources/read", "params": {"uri": "file:///a"}})
+        client.say({"id": "same", "method": "resources/read", "params": {"uri": "file:///a"}})
+        answer = await client.until(lambda message: message.get("id") == "same")
+        assert answer["error"]["code"] == -32600
+
+
 async def test_a_lifespan_wraps_the_run_and_gives_handlers_their_state() -> None:
     steps: list[str] = []
 

@@ -117,9 +117,15 @@ class Call:
             self.task.cancel()
 
     def answer(self, message: bytes, status: int = 200) -> None:
-        """The last word; a client that is away gets it when it comes back."""
+        """The last word. From here on the client may use the id again, even before we have tidied up."""
+        self.leave()
         if self.sink is not None:
             self.sink.answer(message, status)
+
+    def leave(self) -> None:
+        """No longer one of those that are running under this id."""
+        if self.running.get(self.key) is self:
+            del self.running[self.key]
 
 
 def at_least(level: str, threshold: str | None) -> bool:

@@ -230,8 +230,7 @@ class Engine:
 
     def _ended(self, call: Call) -> None:
         self._calls.discard(call)
-        if call.running.get(call.key) is call:
-            del call.running[call.key]
+        call.leave()
         if call.task is not None and call.task.cancelled() and call.sink is not None:
             call.sink.drop()
 

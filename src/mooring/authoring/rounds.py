@@ -82,7 +82,7 @@ class Rounds:
             "requestState": self._seal.wrap(state, self.ttl_seconds),
         }
         call.sink = None
-        call.running.pop(call.key, None)
+        call.leave()
         sink.answer(jsonrpc.result(call.id, msgspec.json.encode(result)))
 
     def resume(self, retry: Call) -> Call | None:
