@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import shutil
@@ -31,7 +32,13 @@ def suite_version(package: str) -> str:
 
 
 def ensure() -> None:
-    """Install the locked packages unless exactly these are installed already."""
+    """Install the locked packages unless exactly these are installed already; one process at a time."""
+    with (ROOT / "package.json").open() as alone:
+        fcntl.flock(alone, fcntl.LOCK_EX)
+        _install()
+
+
+def _install() -> None:
     if _INSTALLED.exists() and _INSTALLED.read_text() == _lock_digest() and NODE.exists():
         return
     if shutil.which("npm") is None:
