@@ -78,6 +78,7 @@ STARTS_AT_ONCE: Final = 8
 WATCH_SECONDS: Final = 1.0
 HOT_KEYS: Final = frozenset({"servers", "cors", "trust_proxy_headers", "auth"})
 """What of a configuration can be changed while the gateway runs."""
+ERAS: Final = {"auto": None, "legacy": Era.LEGACY, "modern": Era.MODERN}
 STOP_SECONDS: Final = 5.0
 """How long requests in flight get to finish when the gateway is told to stop."""
 
@@ -251,7 +252,8 @@ class Gateway:
     def attach(self, workload: Workload) -> Server:
         entry = self._entries.get(workload.name) or entry_of(workload.config)
         transports = workload.dialer.transports
-        pinned = Verdict(transports[0] if len(transports) == 1 else None)
+        era = ERAS[entry.workload.era] if entry.workload is not None else None
+        pinned = Verdict(transports[0] if len(transports) == 1 else None, era)
         return self._serve(self._build_server(entry, workload.dialer, pinned))
 
     async def detach(self, server: Server) -> None:
@@ -332,8 +334,7 @@ class Gateway:
         }[upstream.transport]
         limits = ClientLimits(connect_seconds=entry.timeouts.connect_seconds, head_seconds=None)
         pool = ClientPool(Origin.of(upstream.url), limits)
-        era = {"auto": None, "legacy": Era.LEGACY, "modern": Era.MODERN}[upstream.era]
-        pinned = Verdict(transports[0] if len(transports) == 1 else None, era)
+        pinned = Verdict(transports[0] if len(transports) == 1 else None, ERAS[upstream.era])
         max_bytes = self._config.limits.max_message_bytes
         dialer = HttpDialer(
             upstream.url, pool, upstream.headers, transports=transports, max_message_bytes=max_bytes

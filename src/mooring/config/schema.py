@@ -164,6 +164,13 @@ class Workload(Struct, frozen=True):
         Literal["stdio"],
         Meta(description="How the process speaks. `stdio` is the only one of this version."),
     ] = "stdio"
+    era: Annotated[
+        Era,
+        Meta(
+            description="`auto` finds out; `legacy` (with `initialize`) or `modern` (2026-07-28 and "
+            "later) pins it."
+        ),
+    ] = "auto"
     env: Annotated[
         dict[str, str],
         Meta(description="Environment variables for the process, besides the few every process gets."),
