@@ -296,3 +296,37 @@ def test_a_remote_server_that_comes_back_is_used_again(tmp_path: Path) -> None:
         assert health["status"] == "degraded"
         assert health["servers"]["r"]["state"] == "down"
         assert health["servers"]["r"]["reasons"]
+
+
+# How a child is greeted
+
+
+@pytest.mark.parametrize(
+    ("speaks", "pinned", "kind", "first"),
+    [
+        ("legacy", "auto", ModernHttpPeer, "server/discover"),
+        ("legacy", "legacy", ModernHttpPeer, "initialize"),
+        ("modern", "modern", StreamablePeer, "server/discover"),
+    ],
+)
+def test_a_child_whose_era_is_pinned_is_not_asked_for_it(
+    tmp_path: Path, speaks: str, pinned: str, kind: Any, first: str
+) -> None:
+    journal = Journal(tmp_path / "journal")
+    server = stdio_server("s", journal.path, speaks)
+    server["workload"]["era"] = pinned
+    with running_gateway(tmp_path, [server]) as gateway, kind(gateway, "s") as peer:
+        assert peer.tool("echo", {"text": "x"})["content"][0]["text"] == "x"
+        assert journal.messages()[0]["method"] == first
+
+
+def test_a_child_of_another_era_than_the_pinned_one_is_an_error(tmp_path: Path) -> None:
+    server = stdio_server("s", tmp_path / "journal", "modern")
+    server["workload"]["era"] = "legacy"
+    with (
+        running_gateway(tmp_path, [server]) as gateway,
+        ModernHttpPeer(gateway, "s") as peer,
+        pytest.raises(RpcRefused) as refused,
+    ):
+        peer.tool("echo")
+    assert refused.value.code < -31000
