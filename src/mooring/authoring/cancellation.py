@@ -16,21 +16,24 @@ IDLE_SECONDS: Final = 30.0
 class CancelToken:
     """Told to a handler in a thread, which looks at it or waits on it."""
 
-    __slots__ = ("_event",)
+    __slots__ = ("_event", "cancelled")
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self.cancelled = False
+        self._event: threading.Event | None = None  # made when somebody waits: hardly any call does
 
     def cancel(self) -> None:
-        self._event.set()
-
-    @property
-    def cancelled(self) -> bool:
-        return self._event.is_set()
+        self.cancelled = True
+        if self._event is not None:
+            self._event.set()
 
     def wait(self, seconds: float | None) -> bool:
         """Sleep; True as soon as the call is cancelled."""
-        return self._event.wait(seconds)
+        event = self._event
+        if event is None:
+            event = self._event = threading.Event()
+        # Looked at after the event is there to be set: a cancel in between is not missed.
+        return self.cancelled or event.wait(seconds)
 
 
 _Work = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any], contextvars.Context]
