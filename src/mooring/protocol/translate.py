@@ -6,6 +6,8 @@ Nothing here runs when both legs speak the same revision. Where it runs, unknown
 from __future__ import annotations
 
 import base64
+from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Final, cast
 
 import msgspec
@@ -34,6 +36,12 @@ CACHEABLE: Final = frozenset(
 )
 """Methods whose complete results must carry `ttlMs` and `cacheScope` since 2026-07-28."""
 
+_LISTED: Final = {
+    "tools/list": ("tools", "name"),
+    "prompts/list": ("prompts", "name"),
+    "resources/list": ("resources", "uri"),
+    "resources/templates/list": ("resourceTemplates", "uriTemplate"),
+}
 _MODERN_ONLY: Final = ("resultType", "ttlMs", "cacheScope")
 _COMPLETE: Final = Raw(b'"complete"')
 _MODERN_ONLY_ERRORS: Final = {
@@ -89,7 +97,26 @@ def _to_modern(method: str, raw: bytes | Raw) -> bytes:
         members.setdefault("cacheScope", Raw(b'"private"'))
     if method == "tools/list" and "tools" in members and b'"execution"' in bytes(members["tools"]):
         members["tools"] = Raw(_without_execution(members["tools"]))
+    if method in _LISTED:
+        member, key = _LISTED[method]
+        if member in members:
+            members[member] = _in_order(members[member], key)
     return jsonrpc.assemble(members)
+
+
+def _in_order(items: Raw, key: str) -> Raw:
+    """2026-07-28 wants the same list in the same order every time; an older server may shuffle it."""
+    entries = _blocks(items)
+    if entries is None:
+        return items
+    named = [(_member(entry, key), entry) for entry in entries]
+    if all(before[0] <= after[0] for before, after in pairwise(named)):
+        return items
+    return Raw(msgspec.json.encode([entry for _, entry in sorted(named, key=itemgetter(0))]))
+
+
+def _member(entry: Raw, key: str) -> bytes:
+    return bytes(jsonrpc.members(entry).get(key, b"")) if bytes(entry).startswith(b"{") else b""
 
 
 def _without_execution(tools: Raw) -> bytes:
