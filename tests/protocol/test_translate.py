@@ -286,3 +286,30 @@ def test_every_other_code_goes_everywhere_as_it_is(code: int, target: str) -> No
 def test_an_error_with_a_strange_code_goes_on_untouched(raw: bytes) -> None:
     for target in (*LEGACY_VERSIONS, MODERN):
         assert translate.error("tools/call", raw, MODERN, target) == raw
+
+
+@pytest.mark.parametrize(
+    ("method", "member", "key"),
+    [
+        ("tools/list", "tools", "name"),
+        ("prompts/list", "prompts", "name"),
+        ("resources/list", "resources", "uri"),
+        ("resources/templates/list", "resourceTemplates", "uriTemplate"),
+    ],
+)
+@given(order=st.permutations(["a", "b", "b2", "c", "d"]))
+def test_a_modern_client_gets_a_list_in_the_same_order_however_an_older_server_shuffles_it(
+    method: str, member: str, key: str, order: list[str]
+) -> None:
+    said = {member: [{"x": {"kept": name}, key: name} for name in order], "nextCursor": "on"}
+    heard = carried(method, said, MODERN)
+    assert [entry[key] for entry in heard[member]] == ["a", "b", "b2", "c", "d"]
+    assert all(entry["x"] == {"kept": entry[key]} for entry in heard[member])
+    assert heard["nextCursor"] == "on"
+    assert [entry[key] for entry in carried(method, said, NEWEST)[member]] == order
+
+
+@pytest.mark.parametrize("listed", [[1, "x", None], {"not": "a list"}, None, [{"noName": 1}, {"name": "a"}]])
+def test_a_list_of_something_else_is_left_as_it_is(listed: Any) -> None:
+    heard = carried("prompts/list", {"prompts": listed}, MODERN)["prompts"]
+    assert heard == listed

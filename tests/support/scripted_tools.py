@@ -37,9 +37,8 @@ TOOLS = (
     "whoami",
     "nap",
     "withdraw",
-    "nag",
-    "impatient",
 )
+UNLISTED = ("nag", "impatient")
 PAGE = 5
 ITEMS = [f"item://{number}" for number in range(1, 8)]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -183,7 +182,7 @@ def text(words: str, *, is_error: bool = False) -> Json:
 def run_tool(call: Call) -> Any:
     name = call.params["name"]
     given = call.params.get("arguments") or {}
-    if name not in TOOLS:
+    if name not in (*TOOLS, *UNLISTED):
         raise Refused(-32602, f"no tool {name}")
     call.note("ran")
     match name:
