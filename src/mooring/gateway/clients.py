@@ -249,9 +249,13 @@ class LegacyClient:
         return log
 
     def new_stream(self) -> StreamLog:
+        return self.stream(self.number_stream())
+
+    def number_stream(self) -> int:
+        """A number for a stream, so that its events have names."""
         number = self._next_stream
         self._next_stream += 1
-        return self.stream(number)
+        return number
 
     def known_stream(self, number: int) -> StreamLog | None:
         return self._streams.get(number) if self._streams is not None else None

@@ -125,9 +125,12 @@ class LegacySession(UpstreamSession):
         envelope = exchange.envelope
         leg = Leg(exchange.method, envelope.params, partial(self._on_call_message, exchange))
         leg.posted, exchange.posted = exchange.posted, None
-        if exchange.client.era is Era.LEGACY and exchange.sink is not None and self.wire.correlates:
-            leg.on_polled = exchange.sink.polled
-            leg.on_streaming = exchange.sink.stream
+        if exchange.client.era is Era.LEGACY and exchange.sink is not None:
+            if self.wire.correlates:
+                leg.on_polled = exchange.sink.polled
+                leg.on_streaming = partial(exchange.sink.stream, at_once=True)
+            else:
+                exchange.sink.stream(at_once=False)
         if self.wire.correlates and client is self.owner and client.era is Era.LEGACY:
             # A POST of its own in a session of its own: the message goes on as it came.
             leg.id = bytes(envelope.id)

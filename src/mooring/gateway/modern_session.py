@@ -105,6 +105,8 @@ class ModernSession(UpstreamSession):
     async def _call_in_rounds(self, exchange: Exchange) -> Answer:
         """A server that needs input says so and is asked again; the client is asked in the ordinary way."""
         client = exchange.client
+        if exchange.sink is not None:
+            exchange.sink.stream(at_once=False)
         params = meta.with_request_metadata(
             exchange.envelope.params,
             version=self.version,

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import msgspec
 
 from mooring.gateway.exchange import Exchange
-from mooring.gateway.streams import KEEP_ALIVE_SECONDS, EventOutlet, StreamLog
+from mooring.gateway.streams import KEEP_ALIVE_SECONDS, STREAM_HEADERS, EventOutlet, StreamLog
 from mooring.gateway.tracing import Tracer
 from mooring.protocol.sse import encode_event
 from mooring.transports.http_reply import JSON_HEADERS, Reply
@@ -33,6 +33,7 @@ class StreamOwner(Protocol):
     primes: bool
 
     def new_stream(self) -> StreamLog: ...
+    def number_stream(self) -> int: ...
 
 
 def accepts_streams(request: Request) -> bool:
@@ -51,6 +52,7 @@ class PostSink(msgspec.Struct, eq=False):
     _leg: Leg | None = None
     _log: StreamLog | None = None
     _outlet: EventOutlet | None = None
+    _is_event: bool = False
 
     def bind(self, exchange: Exchange) -> None:
         """From now on a client that closes the connection cancels this exchange (2026-07-28)."""
@@ -79,13 +81,23 @@ class PostSink(msgspec.Struct, eq=False):
         if self._tracer.active:
             self._tracer.message("client", "out", self._peer, message)
         if self._outlet is None:
-            if status == 200 and not self._headers:
+            if self._is_event:
+                self._answer_as_event(message)
+            elif status == 200 and not self._headers:
                 self._reply.send_json(message)
             else:
                 self._reply.send(status, JSON_HEADERS + self._headers, message)
             return
         self._write(message)
         self._end()
+
+    def _answer_as_event(self, message: bytes) -> None:
+        """The whole stream in one piece: the event that opens it, and the answer."""
+        assert self._owner is not None
+        number = self._owner.number_stream()
+        opening = encode_event(b"", None, b"%d-1" % number, RETRY_MILLISECONDS)
+        body = opening + encode_event(message, b"message", b"%d-2" % number)
+        self._reply.send(200, STREAM_HEADERS + self._headers, body)
 
     def relay(self, relay: Relay) -> None:
         if self._tracer.active:
@@ -136,10 +148,16 @@ class PostSink(msgspec.Struct, eq=False):
             return
         self._end()
 
-    def stream(self) -> None:
-        """Answer with an event stream rather than JSON: a client that loses it can come back for the rest."""
+    def stream(self, *, at_once: bool) -> None:
+        """Answer with an event stream rather than JSON: a client that loses it can come back for the rest.
+
+        Not at once: only when there is something to send, so that a quick answer is one write.
+        """
         if self._outlet is None and self._owner is not None and self._owner.primes:
-            self._open()
+            if at_once:
+                self._open()
+            else:
+                self._is_event = accepts_streams(self._reply.request)
 
     def polled(self, retry_milliseconds: int | None) -> None:
         """The server wants to be polled; so we let our client do the same, if it knows how to."""
@@ -220,7 +238,7 @@ class ChannelSink:
     def drop(self) -> None:
         """A cancelled call gets no answer."""
 
-    def stream(self) -> None:
+    def stream(self, *, at_once: bool) -> None:
         """It is one already."""
 
     def polled(self, retry_milliseconds: int | None) -> None:
@@ -261,7 +279,7 @@ class BatchSink:
     def drop(self) -> None:
         self._one_less()
 
-    def stream(self) -> None:
+    def stream(self, *, at_once: bool) -> None:
         """The answers come as one."""
 
     def polled(self, retry_milliseconds: int | None) -> None:

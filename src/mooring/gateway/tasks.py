@@ -134,7 +134,7 @@ class TaskSink:
     def drop(self) -> None:
         self._record.end("cancelled", None)
 
-    def stream(self) -> None:
+    def stream(self, *, at_once: bool) -> None:
         """There is no response to stream."""
 
     def polled(self, retry_milliseconds: int | None) -> None:
