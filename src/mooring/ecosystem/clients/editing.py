@@ -23,6 +23,9 @@ _LARGEST_FILE = 128 * 1024**2
 class ClientFileError(MooringError):
     """The client's file cannot be read or changed; the message names it and the next step."""
 
+    http_status = 422
+    api_code = "client_file_unusable"
+
 
 @dataclass(frozen=True, slots=True)
 class Edit:

@@ -114,12 +114,16 @@ class ClientBook:
         wish: Registration | None,
         replacing: bool = False,
     ) -> Plan:
-        """What registering the client (or, without a wish, removing it) would do."""
+        """What registering the client (or, without a wish, removing it) would do.
+
+        Another gateway of the same user may have written entries, too: only those of these servers' go.
+        """
+        addresses = list(servers)
         known = self.registrations().get(client.id)
         registration = wish or Registration(entries=known.entries if known else {})
         current = self._entries(client)
         own = self.own_entries(client)
-        wanted = self._wanted(registration, known, servers if wish is not None else (), own)
+        wanted = self._wanted(registration, known, addresses if wish is not None else (), own)
         conflicts = tuple(name for name in wanted if name in current and name not in own)
         puts: dict[str, Entry] = {}
         for name, server in wanted.items():
@@ -127,7 +131,9 @@ class ClientBook:
             if (replacing or name not in conflicts) and current.get(name) != entry:
                 puts[name] = _merged(current.get(name, {}) if name in own else {}, entry, client)
         puts = {name: entry for name, entry in puts.items() if current.get(name) != entry}
-        drops = tuple(name for name in own if name not in wanted)
+        drops = tuple(
+            name for name in own if name not in wanted and (wish is None or _is_of(current[name], addresses))
+        )
         written = {name: server.id for name, server in wanted.items() if replacing or name not in conflicts}
         edit = Edit(puts, drops)
         return Plan(
@@ -175,20 +181,47 @@ class ClientBook:
         self.journal.forget(record)
         return record
 
-    def sync(self, servers: Iterable[ServerAddress], kinds: Mapping[str, ClientKind]) -> dict[str, str]:
-        """Bring all registered clients' files in step; the answer is what went wrong, by client."""
-        addresses = list(servers)
+    def server_came(self, server: ServerAddress, kinds: Mapping[str, ClientKind]) -> dict[str, str]:
+        """Tell all registered clients of a new server; the answer is what went wrong, by client."""
+
+        def tell(client: ClientKind, registration: Registration) -> None:
+            if not registration.wants(server):
+                return
+            own = self.own_entries(client)
+            name = next((name for name, each in own.items() if each == server.id), server.id)
+            current = self._entries(client)
+            if name in current and name not in own:
+                raise ClientFileError(conflict_text(client, [name]))
+            entry = client.entry(name, server.url, self._command(server.id))
+            puts = {} if current.get(name) == entry else {name: _merged(current.get(name, {}), entry, client)}
+            self._change(client, Edit(puts), with_names(registration, {name: server.id}))
+
+        return self._each_client(kinds, tell)
+
+    def server_went(self, server: str, kinds: Mapping[str, ClientKind]) -> dict[str, str]:
+        """Take a removed server out of all registered clients' files."""
+
+        def tell(client: ClientKind, registration: Registration) -> None:
+            names = tuple(name for name, each in self.own_entries(client).items() if each == server)
+            left = {name: each for name, each in registration.entries.items() if each != server}
+            if names or left != registration.entries:
+                self._change(client, Edit(drops=names), msgspec.structs.replace(registration, entries=left))
+
+        return self._each_client(kinds, tell)
+
+    def _change(self, client: ClientKind, edit: Edit, registration: Registration) -> None:
+        change = editing.preview(client.path(self._places), client.section, edit)
+        self.apply(Plan(client, change, edit, registration), registered=True)
+
+    def _each_client(
+        self, kinds: Mapping[str, ClientKind], tell: Callable[[ClientKind, Registration], None]
+    ) -> dict[str, str]:
         problems: dict[str, str] = {}
         for identifier, registration in self.registrations().items():
-            client = kinds.get(identifier)
-            if client is None:
+            if identifier not in kinds:
                 continue
             try:
-                plan = self.plan(client, addresses, registration)
-                if plan.edit or plan.registration != registration:
-                    self.apply(plan, registered=True)
-                if plan.conflicts:
-                    problems[identifier] = conflict_text(client, plan.conflicts)
+                tell(kinds[identifier], registration)
             except ClientFileError as error:
                 problems[identifier] = str(error)
         return problems
@@ -272,6 +305,13 @@ def conflict_text(client: ClientKind, names: Iterable[str]) -> str:
 def with_names(registration: Registration, names: Mapping[str, str]) -> Registration:
     """The registration with these entry names for these servers."""
     return msgspec.structs.replace(registration, entries={**registration.entries, **names})
+
+
+def _is_of(entry: Entry, servers: list[ServerAddress]) -> bool:
+    """Whether the entry leads to the gateway of these servers, or to none that can be told apart."""
+    bases = {server.url.rpartition("/mcp/")[0] for server in servers}
+    urls = [value for value in entry.values() if isinstance(value, str) and "/mcp/" in value]
+    return bool(bases) and (not urls or any(url.rpartition("/mcp/")[0] in bases for url in urls))
 
 
 def _merged(old: Entry, new: Entry, client: ClientKind) -> Entry:

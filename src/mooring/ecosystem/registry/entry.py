@@ -17,6 +17,9 @@ _BY_NEED: tuple[OfferKind, ...] = ("npm", "pypi", "remote", "image")
 class RegistryError(MooringError):
     """A registry cannot be read or reached, or has no such server; the message says what to do."""
 
+    http_status = 422
+    api_code = "registry_failed"
+
 
 class Input(Struct, frozen=True, omit_defaults=True):
     """A value that the server needs: an environment variable, a header, or part of an argument."""

@@ -18,6 +18,9 @@ from mooring.errors import MooringError
 class SecretsError(MooringError):
     """The root; no message ever holds a secret's value."""
 
+    http_status = 422
+    api_code = "secrets_unusable"
+
 
 class NotSetUp(SecretsError):
     def __init__(self) -> None:
@@ -25,6 +28,9 @@ class NotSetUp(SecretsError):
 
 
 class SecretMissing(SecretsError):
+    http_status = 404
+    api_code = "no_such_secret"
+
     def __init__(self, name: str) -> None:
         super().__init__(f"there is no secret `{name}`: store it with `mooring secret set {name}`")
         self.name = name

@@ -1,0 +1,176 @@
+"""Operations on AI clients, and what keeps their files in step with the servers that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Annotated
+
+from msgspec import Meta, Struct, field
+
+from mooring.ecosystem.clients.editing import ClientFileError
+from mooring.ecosystem.clients.registration import (
+    ClientBook,
+    Plan,
+    Registration,
+    ServerAddress,
+    conflict_text,
+)
+from mooring.ecosystem.clients.table import BY_ID, CLIENTS, ClientKind, ClientPlaces
+from mooring.interfaces.rest.operations import ApiError, Call, Operation
+
+log = logging.getLogger(__name__)
+Addresses = Callable[[], list[ServerAddress]]
+
+
+class ClientView(Struct, frozen=True):
+    id: str
+    title: str
+    file: str
+    installed: bool
+    registered: bool
+    group: str | None
+    servers: Annotated[list[str], Meta(description="Ids of our servers in its file.")]
+    problem: str = ""
+
+
+class ClientList(Struct, frozen=True):
+    clients: list[ClientView]
+
+
+class Register(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the client is to know."""
+
+    group: Annotated[str | None, Meta(description="Only servers of this group.")] = None
+    servers: Annotated[list[str] | None, Meta(description="Only these servers.")] = None
+    replace: Annotated[bool, Meta(description="Overwrite entries of the same name.")] = False
+
+
+class Changed(Struct, frozen=True):
+    """What was written to the client's file."""
+
+    file: str
+    added: list[str] = field(default_factory=list[str])
+    removed: list[str] = field(default_factory=list[str])
+
+
+class ClientOperations:
+    """What the API does with clients."""
+
+    def __init__(self, book: ClientBook, places: ClientPlaces, addresses: Addresses) -> None:
+        self._book = book
+        self._places = places
+        self._addresses = addresses
+        self._lock = asyncio.Lock()
+
+    def table(self) -> list[Operation]:
+        one = "/clients/{id}"
+        return [
+            Operation("GET", "/clients", "Which clients are here and registered.", self.list, ClientList),
+            Operation(
+                "POST", f"{one}/register", "Write our servers into its file, now and later.", self.register,
+                Changed, Register, errors=(404, 409, 422), local=True,
+            ),
+            Operation(
+                "POST", f"{one}/remove", "Take our servers out of its file.", self.remove, Changed,
+                errors=(404, 422), local=True,
+            ),
+            Operation(
+                "POST", f"{one}/undo", "Take back the last change of its file.", self.undo, Changed,
+                errors=(404, 422), local=True,
+            ),
+        ]  # fmt: skip
+
+    def following(self, operations: list[Operation]) -> list[Operation]:
+        """The operations on workloads, each followed by what clients must be told about it."""
+        watched = {("POST", "/workloads"), ("DELETE", "/workloads/{name}"), ("POST", "/workloads/delete")}
+        return [
+            replace(each, handler=self._followed(each.handler))
+            if (each.method, each.path) in watched
+            else each
+            for each in operations
+        ]
+
+    def _followed(self, handler: Callable[[Call], Awaitable[object]]) -> Callable[[Call], Awaitable[object]]:
+        async def followed(call: Call) -> object:
+            before = {server.id for server in self._addresses()}
+            try:
+                return await handler(call)
+            finally:
+                await self._tell(before)
+
+        return followed
+
+    async def _tell(self, before: set[str]) -> None:
+        """A client whose file cannot be changed must not undo what happened to the workload."""
+        now = {server.id: server for server in self._addresses()}
+        async with self._lock:
+            for name in now.keys() - before:
+                _warn(await asyncio.to_thread(self._book.server_came, now[name], BY_ID))
+            for name in before - now.keys():
+                _warn(await asyncio.to_thread(self._book.server_went, name, BY_ID))
+
+    async def list(self, _call: Call) -> ClientList:
+        return ClientList(await asyncio.to_thread(lambda: [self._view(client) for client in CLIENTS]))
+
+    async def register(self, call: Call) -> Changed:
+        client, body = _client(call), call.body
+        assert isinstance(body, Register)
+        wish = Registration(body.group, body.servers)
+        async with self._lock:
+            plan = await asyncio.to_thread(
+                self._book.plan, client, self._addresses(), wish, replacing=body.replace
+            )
+            if plan.conflicts:
+                raise ApiError(409, "name_taken", conflict_text(client, plan.conflicts))
+            await asyncio.to_thread(self._book.apply, plan, registered=True)
+        return _changed(plan)
+
+    async def remove(self, call: Call) -> Changed:
+        async with self._lock:
+            plan = await asyncio.to_thread(self._book.plan, _client(call), [], None)
+            await asyncio.to_thread(self._book.apply, plan, registered=False)
+        return _changed(plan)
+
+    async def undo(self, call: Call) -> Changed:
+        async with self._lock:
+            record = await asyncio.to_thread(self._book.undo, _client(call))
+        return Changed(record.path)
+
+    def _view(self, client: ClientKind) -> ClientView:
+        registration = self._book.registrations().get(client.id)
+        problem, own = "", dict[str, str]()
+        try:
+            own = self._book.own_entries(client)
+        except ClientFileError as error:
+            problem = str(error)
+        return ClientView(
+            client.id,
+            client.title,
+            str(client.path(self._places)),
+            client.is_installed(self._places),
+            registration is not None,
+            registration.group if registration else None,
+            sorted(own.values()),
+            problem,
+        )
+
+
+def _client(call: Call) -> ClientKind:
+    name = call.path["id"]
+    if name not in BY_ID:
+        raise ApiError(
+            404, "no_such_client", f"`{name}` is no client we know", "see `mooring client status --all`"
+        )
+    return BY_ID[name]
+
+
+def _changed(plan: Plan) -> Changed:
+    return Changed(str(plan.change.path), list(plan.edit.puts), list(plan.edit.drops))
+
+
+def _warn(problems: dict[str, str]) -> None:
+    for client, problem in problems.items():
+        log.warning("%s was not told: %s", client, problem)

@@ -1,0 +1,96 @@
+"""Operations on registries: look for servers, see one, add and remove registries."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from mooring.ecosystem.registry.entry import Entry
+from mooring.ecosystem.registry.sources import Registries, Source
+from mooring.interfaces.rest.operations import Call, Operation
+
+
+class SearchQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    search: Annotated[str, Meta(description="Words that the name or description shall hold.")] = ""
+    registry: Annotated[str | None, Meta(description="Only this registry.")] = None
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="How many at most.")] = 50
+
+
+class EntryQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    version: Annotated[str | None, Meta(description="Another one than the latest.")] = None
+    registry: Annotated[str | None, Meta(description="The registry to ask.")] = None
+
+
+class FoundServers(Struct, frozen=True):
+    servers: list[Entry]
+    more: Annotated[bool, Meta(description="There are more than were asked for.")]
+    problems: list[str]
+
+
+class SourceList(Struct, frozen=True):
+    registries: list[Source]
+
+
+class Refreshed(Struct, frozen=True):
+    servers: Annotated[dict[str, int], Meta(description="Registry -> how many servers it has.")]
+
+
+class RegistryOperations:
+    """What the API does with registries."""
+
+    def __init__(self, registries: Registries) -> None:
+        self._registries = registries
+
+    def table(self) -> list[Operation]:
+        return [
+            Operation(
+                "GET", "/registry/servers", "Look for servers.", self.search, FoundServers, query=SearchQuery,
+                errors=(422,),
+            ),
+            Operation(
+                "GET", "/registry/servers/{name}", "Everything about one server.", self.show, Entry,
+                query=EntryQuery, errors=(422,),
+            ),
+            Operation("GET", "/registries", "List the registries.", self.sources, SourceList, errors=(422,)),
+            Operation(
+                "POST", "/registries", "Add a registry.", self.add, Source, Source, status=201, errors=(422,),
+                local=True,
+            ),
+            Operation(
+                "DELETE", "/registries/{name}", "Forget a registry.", self.remove, None, errors=(422,),
+                local=True,
+            ),
+            Operation(
+                "POST", "/registries/refresh", "Read all registries anew.", self.refresh, Refreshed,
+                errors=(422,),
+            ),
+        ]  # fmt: skip
+
+    async def search(self, call: Call) -> FoundServers:
+        query: SearchQuery = call.query
+        found, problems, more = await asyncio.to_thread(
+            self._registries.search, query.search, query.limit, query.registry
+        )
+        return FoundServers(found, more, problems)
+
+    async def show(self, call: Call) -> Entry:
+        query: EntryQuery = call.query
+        return await asyncio.to_thread(
+            self._registries.entry, call.path["name"], query.version, query.registry
+        )
+
+    async def sources(self, _call: Call) -> SourceList:
+        return SourceList(await asyncio.to_thread(self._registries.sources))
+
+    async def add(self, call: Call) -> Source:
+        source: Source = call.body
+        await asyncio.to_thread(self._registries.add, source)
+        return source
+
+    async def remove(self, call: Call) -> None:
+        await asyncio.to_thread(self._registries.remove, call.path["name"])
+
+    async def refresh(self, _call: Call) -> Refreshed:
+        return Refreshed(await asyncio.to_thread(self._registries.refresh, None))
