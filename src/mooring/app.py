@@ -23,6 +23,7 @@ from mooring.config.files_build import adapters_for, service_for, wants_files
 from mooring.config.loading import ConfigError
 from mooring.config.locations import socket_in
 from mooring.config.running import entry_of, run_config_of
+from mooring.ecosystem.clients.registration import ServerAddress
 from mooring.errors import MooringError
 from mooring.gateway.detection import Verdict
 from mooring.gateway.dispatch import Dispatcher
@@ -38,6 +39,7 @@ from mooring.interfaces.door import Door, Place, Refused, local_principal
 from mooring.interfaces.downloads import Downloads
 from mooring.interfaces.file_requests import FileRequests
 from mooring.interfaces.gateway_app import GatewayApp, Rules
+from mooring.interfaces.rest.ecosystem import Ecosystem
 from mooring.interfaces.rest.files import FileOperations
 from mooring.interfaces.rest.groups import GroupOperations
 from mooring.interfaces.rest.router import RestApi
@@ -57,7 +59,6 @@ from mooring.transports.http_request import Request
 from mooring.transports.http_rules import Refusal
 from mooring.workloads.groups import Groups
 from mooring.workloads.lifecycle import RestartPolicy
-from mooring.workloads.secrets.store import SecretPlaces
 from mooring.workloads.state import DataDirectory
 from mooring.workloads.store import Store
 from mooring.workloads.supervisor import Supervisor
@@ -139,7 +140,8 @@ class Gateway:
         stack.callback(self._guard.close)
         stack.enter_context(self._directory)
         store = await stack.enter_async_context(Store(self._directory.database))
-        secrets = SecretValues(SecretPlaces(config.storage.root, os.environ))
+        self._ecosystem = Ecosystem(config.storage.root, dict(os.environ), self._addresses)
+        secrets = SecretValues(self._ecosystem.secrets)
         runtimes = Runtimes(config.storage.root)
         launcher = Launcher(runtimes.choose, secrets, asyncio.Semaphore(STARTS_AT_ONCE))
         self._supervisor = Supervisor(self._directory, store, self, launcher, runtimes.all)
@@ -206,11 +208,18 @@ class Gateway:
         )
         operations = [
             *system.table(),
-            *WorkloadOperations(self._supervisor, groups, self.url_of).table(),
+            *self._ecosystem.table(WorkloadOperations(self._supervisor, groups, self.url_of).table()),
             *GroupOperations(groups, self._supervisor).table(),
             *FileOperations(self._files).table(),
         ]
         return RestApi(self._dispatcher, operations, version).handle
+
+    def _addresses(self) -> list[ServerAddress]:
+        """All servers, running or not: an address is good for as long as its server exists."""
+        workloads = self._supervisor.workloads
+        groups = {name: workload.record.group for name, workload in workloads.items()}
+        names = dict.fromkeys((*self._entries, *workloads))
+        return [ServerAddress(name, self.url_of(name), groups.get(name, "default")) for name in names]
 
     def _rules(self, config: schema.Config) -> Rules:
         return Rules(

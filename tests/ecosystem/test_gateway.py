@@ -1,0 +1,175 @@
+"""Secrets, registries and clients through a running gateway: its socket, its workloads, its users' files."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.command import LIMIT_SECONDS, Command
+
+from mooring.interfaces.cli.control_api import UnixConnection
+
+pytestmark = pytest.mark.e2e
+SECRET = "very-secret-value-of-a-token"
+# Answers `initialize` and one tool that says what its environment holds.
+SERVER = """
+import json, os, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    method = message["method"]
+    result = {}
+    if method == "initialize":
+        result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}}
+        result["serverInfo"] = {"name": "x", "version": "1"}
+    elif method == "tools/list":
+        result = {"tools": [{"name": "peek", "inputSchema": {"type": "object"}}]}
+    elif method == "tools/call":
+        result = {"content": [{"type": "text", "text": os.environ.get("TOKEN", "nothing")}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+
+
+class Running:
+    """A gateway on the user's own data directory."""
+
+    def __init__(self, mooring: Command, process: subprocess.Popen[bytes]) -> None:
+        self.mooring = mooring
+        self.process = process
+        self.socket = mooring.data / "mooring.sock"
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        connection = UnixConnection(self.socket, LIMIT_SECONDS)
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        connection.request(method, f"/api/v1{path}", None if body is None else json.dumps(body), headers)
+        response = connection.getresponse()
+        data = response.read()
+        connection.close()
+        return response.status, json.loads(data) if data else None
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Running]:
+    mooring = Command(tmp_path / "home")
+    mooring.data.mkdir(parents=True)
+    config = mooring.data / "gateway.yaml"
+    config.write_text("mooring: 1\nlisten: 127.0.0.1:0\nstorage: {root: .}\n")
+    (mooring.home / "server.py").write_text(SERVER)
+    log = (mooring.home / "log").open("wb")
+    process = subprocess.Popen(
+        mooring.arguments("serve", "--config", str(config)), env=mooring.environment, stderr=log, stdout=log
+    )
+    running = Running(mooring, process)
+    deadline = time.monotonic() + LIMIT_SECONDS
+    while not running.socket.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    try:
+        yield running
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT_SECONDS) == 0, (mooring.home / "log").read_text()
+        log.close()
+
+
+def workload(gateway: Running, name: str, **more: Any) -> dict[str, Any]:
+    command = [sys.executable, str(gateway.mooring.home / "server.py")]
+    return {"name": name, "transport": "stdio", "mooring": {"command": command, "sandbox": "off"}, **more}
+
+
+def test_a_secret_reaches_its_workload_and_no_answer_list_or_export(gateway: Running) -> None:
+    assert gateway.ask("GET", "/secrets")[1]["error"]["code"] == "secrets_unusable"
+    assert gateway.ask("POST", "/secrets/setup", {"provider": "encrypted", "key": "file"})[0] in (200, 204)
+    assert gateway.ask("PUT", "/secrets/token", {"value": SECRET})[0] in (200, 204)
+    assert gateway.ask("GET", "/secrets") == (200, {"provider": "encrypted", "secrets": [{"name": "token"}]})
+    assert gateway.ask("GET", "/secrets/token") == (200, {"value": SECRET})
+    assert gateway.ask("GET", "/secrets/other")[0] == 404
+    status, made = gateway.ask(
+        "POST", "/workloads", workload(gateway, "peeker", secrets=["token,target=TOKEN"])
+    )
+    assert status == 201, made
+    called = gateway.mooring.ok("tool", "call", "peeker", "peek", "--socket", str(gateway.socket))
+    assert SECRET in called
+    answers = [made, gateway.ask("GET", "/workloads"), gateway.ask("GET", "/workloads/peeker/export")]
+    assert SECRET not in json.dumps(answers)
+    children = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert SECRET not in children
+    for path in [path for path in gateway.mooring.home.rglob("*") if path.is_file()]:
+        assert SECRET.encode() not in path.read_bytes(), path
+    assert gateway.ask("DELETE", "/secrets/token")[0] in (200, 204)
+
+
+def test_a_password_opens_the_secrets_for_as_long_as_the_gateway_runs(gateway: Running) -> None:
+    gateway.mooring.environment["MOORING_SECRETS_PASSWORD"] = "right and long"
+    gateway.mooring.ok("secret", "setup", "--key", "password")
+    gateway.mooring.ok("secret", "set", "a", stdin="1")
+    assert "needs its password" in gateway.ask("GET", "/secrets/a")[1]["error"]["message"]
+    assert (
+        "the password is wrong"
+        in gateway.ask("POST", "/secrets/unlock", {"password": "x"})[1]["error"]["message"]
+    )
+    assert gateway.ask("POST", "/secrets/unlock", {"password": "right and long"})[0] in (200, 204)
+    assert gateway.ask("GET", "/secrets/a") == (200, {"value": "1"})
+
+
+def test_registered_clients_learn_of_servers_that_come_and_go(gateway: Running) -> None:
+    file = gateway.mooring.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text('{\n  // mine\n  "mcpServers": {}\n}\n')
+    assert gateway.ask("POST", "/workloads", workload(gateway, "first"))[0] == 201
+    assert gateway.ask("POST", "/clients/cursor/register", {})[1]["added"] == ["first"]
+    assert gateway.ask("POST", "/workloads", workload(gateway, "second"))[0] == 201
+    listed = next(each for each in gateway.ask("GET", "/clients")[1]["clients"] if each["id"] == "cursor")
+    assert (listed["registered"], listed["servers"]) == (True, ["first", "second"])
+    before = file.read_text()
+    for verb in ("stop", "start", "restart"):
+        assert gateway.ask("POST", f"/workloads/second/{verb}")[0] == 200
+    assert file.read_text() == before
+    gateway.ask("DELETE", "/workloads/second")
+    gateway.ask("POST", "/workloads/delete", {"names": ["first"]})
+    assert file.read_text() == '{\n  // mine\n  "mcpServers": {}\n}\n'
+    assert gateway.ask("POST", "/clients/cursor/undo", None)[0] == 200
+    assert '"first"' in file.read_text()
+    assert gateway.ask("POST", "/clients/cursor/remove")[0] == 200
+    assert gateway.ask("POST", "/clients/nobody/remove")[0] == 404
+
+
+def test_a_client_file_that_cannot_be_changed_does_not_stop_a_workload(gateway: Running) -> None:
+    file = gateway.mooring.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    assert gateway.ask("POST", "/clients/cursor/register", {})[0] == 200
+    file.write_text("{ broken")
+    assert gateway.ask("POST", "/workloads", workload(gateway, "first"))[0] == 201
+    assert file.read_text() == "{ broken"
+
+
+def test_registries_are_searched_through_the_gateway(gateway: Running) -> None:
+    status, found = gateway.ask("GET", "/registry/servers?search=fetch")
+    assert (status, found["servers"][0]["name"].rpartition("/")[2]) == (
+        200,
+        "mcp-server-fetch",
+    )
+    assert gateway.ask("GET", "/registry/servers/com.deepwiki%2Fmcp")[1]["name"] == "com.deepwiki/mcp"
+    assert gateway.ask("GET", "/registries")[1]["registries"][-1]["name"] == "built-in"
+
+
+def test_a_client_s_file_is_imported_into_the_running_gateway(gateway: Running) -> None:
+    gateway.mooring.ok("secret", "setup", "--key", "file")
+    entry = {
+        "command": sys.executable,
+        "args": [str(gateway.mooring.home / "server.py")],
+        "env": {"TOKEN": SECRET},
+    }
+    (gateway.mooring.home / "mcp.json").write_text(json.dumps({"mcpServers": {"Mine": entry}}))
+    done = gateway.mooring.process("import", "mcp.json", "--run", "--yes", "--socket", str(gateway.socket))
+    assert (done.returncode, SECRET in done.stdout + done.stderr) == (0, False), done.stderr
+    exported = gateway.ask("GET", "/workloads/mine/export")[1]
+    assert exported["secrets"] == ["mine-TOKEN,target=TOKEN"]
+    assert gateway.mooring.ok("secret", "get", "mine-TOKEN") == SECRET + "\n"
