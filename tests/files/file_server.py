@@ -172,8 +172,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    if "--http" in sys.argv:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    ports = [word.removeprefix("--http=") for word in sys.argv if word.startswith("--http=")]
+    if ports:
+        server = ThreadingHTTPServer(("127.0.0.1", int(ports[0])), Handler)
         print(f"http://127.0.0.1:{server.server_port}/mcp", flush=True)
         server.serve_forever()
     hidden: list[str] = [word.removeprefix("--hide=") for word in sys.argv if word.startswith("--hide=")]

@@ -15,9 +15,12 @@ from mooring.files.faults import NoRoom
 
 T = TypeVar("T")
 THREADS: Final = 4
+SYNCING_THREADS: Final = 16
+"""They only wait for the disk."""
 _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 _threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mooring-files")
+_syncing = ThreadPoolExecutor(SYNCING_THREADS, thread_name_prefix="mooring-sync")
 
 
 async def in_thread(work: Callable[..., T], *arguments: object) -> T:
@@ -39,6 +42,19 @@ def translated() -> Generator[None]:
         if error.errno in _FULL:
             raise NoRoom("the gateway's disk is full: try again later, or with less") from error
         raise
+
+
+async def in_syncing_thread(work: Callable[[Path], None], path: Path) -> None:
+    with translated():
+        await asyncio.get_running_loop().run_in_executor(_syncing, work, path)
+
+
+def sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_folder(folder: Path) -> None:

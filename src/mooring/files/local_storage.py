@@ -7,11 +7,11 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from mooring.files.disk import in_thread, submit, sync_folder, translated
+from mooring.files.disk import in_syncing_thread, in_thread, submit, sync_file, sync_folder, translated
 from mooring.files.names import SNIFF_BYTES
 
 BLOCK_BYTES: Final = 1024 * 1024
@@ -32,8 +32,8 @@ class LocalStorage:
     def _prepare(self) -> None:
         for folder in (self._blobs, self._incoming):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for number in range(256):
-            (self._blobs / f"{number:02x}").mkdir(exist_ok=True, mode=0o700)
+        for digit in "0123456789abcdef":
+            (self._blobs / digit).mkdir(exist_ok=True, mode=0o700)
 
     async def close(self) -> None:
         """Nothing is held open."""
@@ -45,15 +45,18 @@ class LocalStorage:
         )
         return LocalWriter(descriptor, temporary, self._path(blob))
 
+    async def settle(self, blobs: Sequence[str]) -> None:
+        """Many at a time: the disk makes those durable together that wait for it together."""
+        paths = [self._path(blob) for blob in blobs]
+        await asyncio.gather(*(in_syncing_thread(sync_file, path) for path in paths))
+        folders = {path.parent for path in paths}
+        await asyncio.gather(*(in_syncing_thread(sync_folder, folder) for folder in folders))
+
     async def adopt(self, path: Path, blob: str) -> None:
         await in_thread(self._adopt, path, blob)
 
     def _adopt(self, path: Path, blob: str) -> None:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_file(path)
         target = self._path(blob)
         try:
             path.replace(target)
@@ -64,7 +67,7 @@ class LocalStorage:
         sync_folder(target.parent)
 
     def _path(self, blob: str) -> Path:
-        return self._blobs / blob[:2] / blob
+        return self._blobs / blob[0] / blob
 
     def path(self, blob: str) -> Path | None:
         return self._path(blob)
@@ -163,11 +166,9 @@ class LocalWriter:
         return self._hash.hexdigest()
 
     def _finish(self) -> None:
-        os.fsync(self._descriptor)
         os.close(self._descriptor)
         self._open = False
         self._temporary.replace(self._target)
-        sync_folder(self._target.parent)
 
     async def abandon(self) -> None:
         writing, self._writing = self._writing, None

@@ -77,7 +77,7 @@ class FileService:
                     await self._sweep_leftovers()
             except Exception:
                 log.exception("cleaning up files failed; it will be tried again")
-            await asyncio.sleep(SWEEP_SECONDS)
+            await asyncio.sleep(min(SWEEP_SECONDS, self.store.rules.shortest_ttl_seconds))
 
     async def _sweep_leftovers(self) -> None:
         await self.store.sweep_orphans()

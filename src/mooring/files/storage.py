@@ -3,7 +3,7 @@ the state; it never changes after that."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -20,7 +20,7 @@ class BlobWriter(Protocol):
         ...
 
     async def finish(self) -> str:
-        """Make it durable; the SHA-256 of what was written, in hex."""
+        """It is complete, though perhaps not durable yet; the SHA-256 of what was written, in hex."""
         ...
 
     async def abandon(self) -> None:
@@ -34,6 +34,10 @@ class Storage(Protocol):
     async def open(self) -> None: ...
     async def close(self) -> None: ...
     async def create(self, blob: str) -> BlobWriter: ...
+    async def settle(self, blobs: Sequence[str]) -> None:
+        """Make finished blobs durable, together."""
+        ...
+
     async def adopt(self, path: Path, blob: str) -> None:
         """Take over a complete local file; it is gone from its old place afterwards."""
         ...

@@ -44,6 +44,10 @@ class StoreRules:
     tombstone_seconds: float = 86_400.0
     orphan_grace_seconds: float = 3600.0
 
+    @property
+    def shortest_ttl_seconds(self) -> float:
+        return min(self.upload.ttl_seconds, self.artifact.ttl_seconds, self.result.ttl_seconds)
+
     def of(self, kind: Kind) -> KeepingRule:
         return {"upload": self.upload, "artifact": self.artifact, "result": self.result}[kind]
 
@@ -113,6 +117,7 @@ class FileStore:
         for file in files:
             self.refuse_ended(file.scope)
         made = [file.record(self.clock(), exposed=exposed) for file in files]
+        await self.storage.settle([record.blob for record in made])
         await self.insert(made)
         for file in files:
             file.settled()
@@ -305,7 +310,7 @@ class Incoming:
         await self._writer.write(data)
 
     async def finish(self, expected_sha256: str | None = None) -> None:
-        """The last byte has come; the bytes are durable now, but nobody sees them yet."""
+        """The last byte has come; nobody sees the file before `commit`."""
         self.sha256 = await self._writer.finish()
         if expected_sha256 is not None:
             self.check(expected_sha256)
