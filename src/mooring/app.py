@@ -116,6 +116,7 @@ class Gateway:
             _TraceFile(config.trace.file, with_bytes=config.trace.bytes) if config.trace.file else None
         )
         self._guard = guarding.Guard(config)
+        self._guard.hooks.end_session = lambda client: self._dispatcher.spawn(self._sessions.end(client))
         self._files = service_for(config, self._seal, load_key(root / "seal.key"))
         self._entries: dict[str, schema.Server] = {}
         self.servers: dict[str, Server] = {}

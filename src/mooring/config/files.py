@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct, field
 
 from mooring.config.units import BYTES, TEXTS
+from mooring.policy.settings import DefinitionLock, Pinning, Sanitize
 
 Delivery = Literal["auto", "path", "file_uri", "base64", "data_uri", "url"]
 
@@ -87,6 +88,13 @@ class Core(Struct, frozen=True):
         bool,
         Meta(description="Give every artifact a signed download link, for whoever gets to see it."),
     ] = False
+    tool_definition_pinning: Annotated[
+        Pinning, Meta(description="Tools that change while a session runs.")
+    ] = Pinning()
+    tool_definition_lock: Annotated[
+        DefinitionLock, Meta(description="Tools as they were approved.")
+    ] = DefinitionLock()
+    sanitize: Annotated[Sanitize, Meta(description="Suspicious texts in tool definitions.")] = Sanitize()
 
 
 class Locator(Struct, frozen=True):

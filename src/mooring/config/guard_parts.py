@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
+from mooring import durable
 from mooring.config.schema import Config, Server
+from mooring.gateway.exchange import Client
 from mooring.policy.authentication.proof import Authenticator
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.chain import Step
@@ -20,6 +23,7 @@ from mooring.policy.watching import Watch
 
 AUDIT_FILE = "audit.log"
 AUDIT_KEY = "audit.key"
+OBSERVED = "definitions"
 Steps = Callable[[Server, Catalogue, Watch], list[Step]]
 
 
@@ -33,6 +37,18 @@ class Part:
 
 
 @dataclass(slots=True)
+class Hooks:
+    """What the guard may ask of the gateway around it."""
+
+    end_session: Callable[[Client], None] | None = None
+
+    def ended(self, client: Client) -> None:
+        """A session is to end. The hook may be set after the guard was made."""
+        if self.end_session is not None:
+            self.end_session(client)
+
+
+@dataclass(slots=True)
 class InForce:
     """The versions of what is in force, for the audit."""
 
@@ -43,12 +59,18 @@ class InForce:
         return self.policy(), self.lock()
 
 
-def parts_of(config: Config) -> list[Part]:
+def parts_of(config: Config, hooks: Hooks) -> list[Part]:
     """The parts that are on."""
     in_force = InForce()
     parts = [Part(_tool_steps)]
     if config.authorization.type != "none":
         parts.append(_authorization(config, in_force))
+    if config.core.sanitize.mode != "off":
+        parts.append(_sanitizing(config))
+    if config.core.tool_definition_pinning.mode != "off":
+        parts.append(_pinning(config, hooks))
+    if config.core.tool_definition_lock.mode != "off":
+        parts.append(_lock(config, in_force))
     if config.limits.rate or config.limits.concurrency:
         parts.append(_limits(config))
     if config.audit.enabled:
@@ -149,6 +171,91 @@ def _authorization(config: Config, in_force: InForce) -> Part:
         ]
 
     return Part(steps, tidy=engine.refresh)
+
+
+# What is pinned
+
+LISTED: Final = frozenset({"tools/list"})
+LISTED_AND_CALLED: Final = frozenset({"tools/list", "tools/call"})
+
+
+def _sanitizing(config: Config) -> Part:
+    from mooring.policy.pinning.sanitizing import Sanitizer, Sanitizing
+
+    wanted = config.core.sanitize
+    assert wanted.mode != "off"
+    sanitizer = Sanitizer(
+        wanted.mode, wanted.max_title_chars, wanted.max_description_chars, wanted.max_schema_text_chars
+    )
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del catalogue, watch
+        cleaning = Sanitizing(sanitizer, entry.id)
+        methods = LISTED_AND_CALLED if wanted.mode == "block" else LISTED
+        check = cleaning.check if wanted.mode == "block" else None
+        return [
+            Step(
+                "pinning and lock",
+                check=check,
+                present=cleaning.present,
+                needs_catalogue=wanted.mode == "block",
+                methods=methods,
+            )
+        ]
+
+    return Part(steps)
+
+
+def _pinning(config: Config, hooks: Hooks) -> Part:
+    from mooring.policy.pinning.session import Pinning
+
+    wanted = config.core.tool_definition_pinning
+    assert wanted.mode != "off"
+    mode = wanted.mode
+    ends = mode == "block" and wanted.block_error_session_action == "invalidate"
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del entry, catalogue
+        pinning = Pinning(
+            mode,
+            wanted.block_strategy,
+            report=watch.drifted,
+            end_session=hooks.ended if ends else None,
+        )
+        if mode == "warn":
+            return [Step("pinning and lock", settle=pinning.settle, methods=LISTED)]
+        return [
+            Step("pinning and lock", check=pinning.check, settle=pinning.settle, methods=LISTED_AND_CALLED)
+        ]
+
+    return Part(steps)
+
+
+def _lock(config: Config, in_force: InForce) -> Part:
+    from mooring.policy.pinning.lock import LOCK_PLACE, LockFile, ServerLock
+
+    wanted = config.core.tool_definition_lock
+    assert wanted.mode != "off"
+    mode = wanted.mode
+    lock = LockFile(wanted.file)
+    folder = durable.private_folder(config.storage.root / OBSERVED)
+    durable.replace_file(folder / LOCK_PLACE, str(wanted.file).encode())
+    in_force.lock = lambda: lock.hash
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        observed = folder / f"{entry.id}.json"
+        applied = ServerLock(lock, entry.id, catalogue, observed, mode=mode, report=watch.drifted)
+        return [
+            Step(
+                "pinning and lock",
+                check=applied.check,
+                present=applied.present,
+                needs_catalogue=mode == "block",
+                methods=LISTED_AND_CALLED,
+            )
+        ]
+
+    return Part(steps, tidy=lock.refresh)
 
 
 # How much

@@ -32,7 +32,8 @@ class Guard:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._parts: list[Part] = guard_parts.parts_of(config)
+        self.hooks = guard_parts.Hooks()
+        self._parts: list[Part] = guard_parts.parts_of(config, self.hooks)
         self._watches: dict[str, Watch] = {}
 
     def chain_for(self, entry: Server) -> Chain:

@@ -10,6 +10,7 @@ from typing import Final
 
 from mooring.errors import MooringError, SessionGone
 from mooring.gateway.clients import LegacyClient
+from mooring.gateway.exchange import Client
 from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.sealing import Seal
 from mooring.gateway.server import Server
@@ -91,6 +92,11 @@ class SessionTable:
         if client.tracer.active:
             client.tracer.noted("client", client.alias, "session ended")
         await entry[1].detach(client)
+
+    async def end(self, client: Client) -> None:
+        """End the session of this client, if it has one."""
+        if isinstance(client, LegacyClient):
+            await self.close(client)
 
     async def close_all(self) -> None:
         closing = [

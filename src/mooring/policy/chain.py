@@ -197,8 +197,9 @@ class Fused:
             return answer
         if self._learner is not None:
             self._learner.learn(exchange, listing)
-        if not self._presenters:
-            return answer
+        before = [item.raw for item in listing.items], dict(listing.members)
         for present in self._presenters:
             present(exchange, listing)
+        if ([item.raw for item in listing.items], listing.members) == before:
+            return answer  # as it came, byte by byte
         return Answer(version=answer.version, result=listing.encode(), status=answer.status)

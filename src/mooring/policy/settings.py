@@ -18,6 +18,47 @@ def _algorithms() -> list[str]:
     return list(ALGORITHMS)
 
 
+class Pinning(Struct, frozen=True):
+    """Tools that change while a session runs. Its first list is what it is held to."""
+
+    mode: Annotated[
+        Literal["off", "warn", "block"],
+        Meta(description="`warn` says so, in the description and the log; `block` keeps the change out."),
+    ] = "warn"
+    block_strategy: Annotated[
+        Literal["error", "baseline_subset"],
+        Meta(description="With `block`: refuse all, or show only the tools that are as they were."),
+    ] = "error"
+    block_error_session_action: Annotated[
+        Literal["invalidate", "keep"],
+        Meta(description="With `error`: end the session, so that the client starts a new one, or keep it."),
+    ] = "invalidate"
+
+
+class DefinitionLock(Struct, frozen=True):
+    """Tools as somebody approved them, for every session and caller; see `mooring lock`."""
+
+    mode: Annotated[
+        Literal["off", "warn", "block"],
+        Meta(description="What differs from the lock: is marked (`warn`), or not there (`block`)."),
+    ] = "off"
+    file: Annotated[Path, Meta(description="The lock file, best kept with the configuration.")] = Path(
+        "mooring.lock"
+    )
+
+
+class Sanitize(Struct, frozen=True):
+    """Invisible characters, look-alikes and over-long texts in tool definitions."""
+
+    mode: Annotated[
+        Literal["off", "report", "strip", "block"],
+        Meta(description="`report` logs them, `strip` removes them, `block` hides such tools."),
+    ] = "report"
+    max_title_chars: Annotated[int, Meta(ge=1, description="Longest title.")] = 256
+    max_description_chars: Annotated[int, Meta(ge=1, description="Longest description.")] = 8_000
+    max_schema_text_chars: Annotated[int, Meta(ge=1, description="Longest text inside a schema.")] = 2_000
+
+
 Per = Literal["all", "principal", "server", "tool", "address"]
 
 

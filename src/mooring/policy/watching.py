@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
-from mooring.gateway.exchange import Client
+from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.principal import Caller
 from mooring.policy.audit.events import SSE_CONNECTION
 
@@ -17,6 +17,7 @@ class Record(Protocol):
     def notification(self, client: Client, method: str) -> None: ...
     def connection(self, client: Client, kind: str) -> None: ...
     def refused(self, caller: Caller, status: int, reason: str) -> None: ...
+    def drifted(self, exchange: Exchange, details: dict[str, Any]) -> None: ...
 
 
 class Watch:
@@ -42,6 +43,11 @@ class Watch:
         """A stream for changes was opened."""
         if self.audit is not None:
             self.audit.connection(client, SSE_CONNECTION)
+
+    def drifted(self, exchange: Exchange, details: dict[str, Any]) -> None:
+        """Tool definitions are not what they were."""
+        if self.audit is not None:
+            self.audit.drifted(exchange, details)
 
     def refused(self, caller: Caller, status: int, reason: str) -> None:
         """Somebody was not let in."""

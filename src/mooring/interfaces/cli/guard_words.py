@@ -9,6 +9,7 @@ from typing import Any
 def add_parsers(commands: Any) -> None:
     _add_key(commands)
     _add_audit(commands)
+    _add_lock(commands)
 
 
 def _add_key(commands: Any) -> None:
@@ -74,6 +75,22 @@ def _add_audit(commands: Any) -> None:
     show.add_argument("--limit", metavar="N", type=int, default=0, help="only the last N (default: all)")
     _add_format(show)
     show.set_defaults(handler="audit:show")
+
+
+def _add_lock(commands: Any) -> None:
+    lock = commands.add_parser("lock", help="approve tool definitions", allow_abbrev=False)
+    actions = lock.add_subparsers(title="actions", metavar="ACTION", required=True)
+    for name, text, handler in (
+        ("write", "lock all tools as the servers offer them now", "lock:write"),
+        ("diff", "say in words what differs from the lock", "lock:diff"),
+        ("approve", "take differences into the lock", "lock:approve"),
+    ):
+        action = actions.add_parser(name, help=text, parents=[_where()], allow_abbrev=False)
+        action.add_argument("server", metavar="ID", nargs="?", help="only of this server")
+        if name == "approve":
+            action.add_argument("tool", metavar="TOOL", nargs="?", help="only this tool")
+        _add_format(action)
+        action.set_defaults(handler=handler)
 
 
 def _where() -> argparse.ArgumentParser:

@@ -24,10 +24,11 @@ TYPES: Final = {
 """Method -> type of event; further ones are `mcp_notification`, `mcp_request`, `http_request`."""
 SSE_CONNECTION: Final = "sse_connection"
 HTTP_REQUEST: Final = "http_request"
+TOOL_DRIFT: Final = "tool_drift"
 CHECKPOINT: Final = "checkpoint"
 RECOVERED: Final = "recovered"
 KNOWN_TYPES: Final = frozenset(
-    {*TYPES.values(), SSE_CONNECTION, HTTP_REQUEST, "mcp_notification", "mcp_request", "tool_drift"}
+    {*TYPES.values(), SSE_CONNECTION, HTTP_REQUEST, "mcp_notification", "mcp_request", TOOL_DRIFT}
 )
 
 

@@ -16,7 +16,7 @@ from mooring.errors import FORBIDDEN, RATE_LIMITED, RpcError, UpstreamFailed
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.principal import Caller, Principal
 from mooring.gateway.tracing import redact
-from mooring.policy.audit.events import HTTP_REQUEST, Event, Source, Subjects, Target, type_of
+from mooring.policy.audit.events import HTTP_REQUEST, TOOL_DRIFT, Event, Source, Subjects, Target, type_of
 from mooring.policy.audit.ledger import Sink, now_text
 from mooring.policy.items import ABOUT, Absent
 from mooring.protocol import meta
@@ -249,6 +249,11 @@ class ServerAudit:
     def connection(self, client: Client, kind: str) -> None:
         """A stream was opened, or a session ended."""
         self.audit.write(kind, SUCCESS, client.caller, Target(self._endpoint, "", ""), client=client)
+
+    def drifted(self, exchange: Exchange, details: dict[str, Any]) -> None:
+        """Tool definitions are not what they were."""
+        target = Target(self._endpoint, exchange.method, "tool")
+        self.audit.write(TOOL_DRIFT, FAILURE, exchange.caller, target, client=exchange.client, extra=details)
 
     def refused(self, caller: Caller, status: int, reason: str) -> None:
         """Somebody was not let in."""

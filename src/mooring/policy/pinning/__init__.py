@@ -1,0 +1,1 @@
+"""Tool definitions that stay what they were: pinned per session, locked for everybody, and cleaned."""
