@@ -188,9 +188,9 @@ class LegacyClient:
         finally:
             del self._asks[number]
             if exchange is not None:
-                exchange.progressed(monotonic())
-            if on_input is not None:
-                on_input(False)
+                exchange.client_answered(monotonic())
+                if on_input is not None and not exchange.questions:
+                    on_input(False)
 
     def answered(self, envelope: jsonrpc.Envelope) -> bool:
         """The client's answer to such a request; False if nobody asked."""

@@ -122,6 +122,8 @@ class Exchange(msgspec.Struct, eq=False):
     patience: float = 0.0
     deadline: float = 0.0
     final_deadline: float = 0.0
+    questions: int = 0
+    """How many questions its client has not answered yet."""
     failure: RpcError | None = None
     begun: bool = False
     withdrawn: bool = False
@@ -152,11 +154,18 @@ class Exchange(msgspec.Struct, eq=False):
 
     def progressed(self, now: float) -> None:
         """Progress means that work is going on: the deadline moves, up to the final one."""
-        self.deadline = min(now + self.patience, self.final_deadline)
+        if not self.questions:
+            self.deadline = min(now + self.patience, self.final_deadline)
 
     def wait_for_client(self) -> None:
         """The server waits for its client, perhaps for a person: that is not the server's time."""
+        self.questions += 1
         self.deadline = self.final_deadline
+
+    def client_answered(self, now: float) -> None:
+        """One question less; after the last one it is the server's turn again."""
+        self.questions -= 1
+        self.progressed(now)
 
     def fail(self, error: RpcError) -> None:
         """Give the request up, and say why."""

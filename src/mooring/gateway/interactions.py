@@ -27,8 +27,11 @@ SUSPENDED: Final = "mooring:suspended-call"
 RELAYED: Final = "mooring:request-state"
 KEPT_MESSAGES: Final = 64
 MAX_QUESTIONS: Final = 64
-TOGETHER_SECONDS: Final = 0.01
-"""Questions that a server asks at the same time reach the client together."""
+TOGETHER_SECONDS: Final = 0.04
+SETTLE_SECONDS: Final = 0.01
+TOGETHER_AT_MOST_SECONDS: Final = 0.5
+"""Questions that a server asks at the same time reach the client together: when it has paused, and what has
+arrived meanwhile has been read, but in any case after the last of these."""
 SPENT_KEPT: Final = 100_000
 EXPIRED_TEXT: Final = "the interaction has expired; call again from the start"
 _NOT_PART_OF_THE_CALL: Final = ("inputResponses", "requestState", "_meta")
@@ -37,7 +40,9 @@ _NOT_PART_OF_THE_CALL: Final = ("inputResponses", "requestState", "_meta")
 class SuspendedCall:
     """One call that waits, with what its server has asked so far."""
 
-    __slots__ = ("expires", "id", "kept", "names", "nonce", "outcome", "questions", "since")
+    __slots__ = (
+        "asked_at", "expires", "id", "kept", "names", "nonce", "outcome", "questions", "since", "timer",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.id = secrets.token_hex(16)
@@ -47,6 +52,8 @@ class SuspendedCall:
         self.names: set[str] = set()
         self.outcome: Answer | None = None
         self.since = 0.0
+        self.asked_at = 0.0
+        self.timer: asyncio.TimerHandle | None = None
         self.kept: list[bytes] = []
 
     def keep(self, message: bytes) -> None:
@@ -84,7 +91,7 @@ class Interactions:
         if exchange.on_input is not None:
             exchange.on_input(True)
         elif exchange.sink is not None:
-            loop.call_later(TOGETHER_SECONDS, self._suspend, exchange)
+            self._suspend_soon(exchange, parked)
         try:
             return await future
         finally:
@@ -101,10 +108,28 @@ class Interactions:
         raw = jsonrpc.members(params.input_responses).get(name)
         return None if raw is None else _without_result_type(raw)
 
+    def _suspend_soon(self, exchange: Exchange, parked: SuspendedCall) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if parked.timer is None:
+            parked.asked_at = now
+        else:
+            parked.timer.cancel()
+        wait = min(TOGETHER_SECONDS, max(0.0, parked.asked_at + TOGETHER_AT_MOST_SECONDS - now))
+        parked.timer = loop.call_later(wait, self._settle, exchange, parked)
+
+    def _settle(self, exchange: Exchange, parked: SuspendedCall) -> None:
+        """Timers go before what has arrived: a last question may be waiting to be read."""
+        loop = asyncio.get_running_loop()
+        parked.timer = loop.call_later(SETTLE_SECONDS, self._suspend, exchange)
+
     def _suspend(self, exchange: Exchange) -> None:
         parked = exchange.parked
+        if not isinstance(parked, SuspendedCall):
+            return
+        parked.timer = None
         sink = exchange.sink
-        if sink is None or not isinstance(parked, SuspendedCall) or not parked.questions:
+        if sink is None or not parked.questions:
             return
         if exchange.on_input is not None:
             return  # it has become a task meanwhile, whose client asks for the questions
@@ -168,7 +193,7 @@ class Interactions:
         parked.kept.clear()
         self.give_answers(parked, retry)
         if parked.questions:
-            asyncio.get_running_loop().call_later(TOGETHER_SECONDS, self._suspend, exchange)
+            self._suspend_soon(exchange, parked)
         return exchange
 
     def give_answers(self, parked: SuspendedCall, retry: Exchange) -> None:
