@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.support.gateway import SUPPORT, Gateway, Journal, running_gateway, stdio_server
-from tests.support.peers import ModernHttpPeer, RpcRefused, SsePeer, StreamablePeer
+from tests.support.peers import ModernHttpPeer, RpcRefused, SsePeer, StreamablePeer, tool_params
 from tests.support.waiting import eventually
 
 BAD = [sys.executable, "-S", str(SUPPORT / "bad_server.py"), "--transport", "stdio"]
@@ -124,3 +124,41 @@ def test_a_person_may_take_longer_than_a_server(tmp_path: Path, kind: Any, era: 
     ):
         heard = peer.tool("ask", {"kind": "elicitation"})["structuredContent"]["heard"]
         assert heard["content"] == {"colour": "slow"}
+
+
+@pytest.mark.parametrize("kind", [StreamablePeer, SsePeer])
+def test_an_answered_question_does_not_hurry_the_one_that_is_still_open(tmp_path: Path, kind: Any) -> None:
+    journal = Journal(tmp_path / "journal")
+    server = stdio_server("s", journal.path, timeouts={"call_seconds": 0.6, "total_seconds": 30})
+
+    def answer_slowly(_: Any) -> dict[str, Any]:
+        eventually(lambda: journal.events("heard"), "the other question to be answered")
+        time.sleep(1.5)  # more than the server may take
+        return {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}
+
+    handlers = {
+        "elicitation/create": lambda _: {"action": "decline"},
+        "sampling/createMessage": answer_slowly,
+    }
+    with running_gateway(tmp_path, [server]) as gateway, kind(gateway, "s", handlers=handlers) as peer:
+        heard = peer.tool("ask_both")["structuredContent"]
+        assert heard["elicitation"] == {"action": "decline"}
+        assert heard["sampling"]["content"]["text"] == "hi"
+
+
+def test_questions_asked_a_moment_apart_reach_a_modern_client_together(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    handlers = {"elicitation/create": lambda _: {}, "sampling/createMessage": lambda _: {}}
+    with (
+        running_gateway(tmp_path, [stdio_server("s", journal.path)]) as gateway,
+        ModernHttpPeer(gateway, "s", handlers=handlers) as peer,
+    ):
+        asked = peer.start_tool("ask_both", {"pause": 0.015}).result()
+        assert sorted(q["method"] for q in asked["inputRequests"].values()) == sorted(handlers)
+        peer.start("tools/call", {**tool_params("ask_both", {"pause": 0.015}), **_answers(asked)}).result()
+        assert len(journal.events("ran")) == 1
+
+
+def _answers(asked: dict[str, Any]) -> dict[str, Any]:
+    responses = {name: {"action": "decline"} for name in asked["inputRequests"]}
+    return {"inputResponses": responses, "requestState": asked["requestState"]}

@@ -38,7 +38,7 @@ TOOLS = (
     "nap",
     "withdraw",
 )
-UNLISTED = ("nag", "impatient")
+UNLISTED = ("nag", "impatient", "ask_both")
 PAGE = 5
 ITEMS = [f"item://{number}" for number in range(1, 8)]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -204,6 +204,8 @@ def run_tool(call: Call) -> Any:
             call.send({"method": "notifications/cancelled", "params": {"requestId": "regretted"}})
         case "nag":
             return nag(call)
+        case "ask_both":
+            return ask_both(call, float(given.get("pause", 0)))
         case "impatient":
             method, params = QUESTIONS["elicitation"]
             call.send({"id": "nobody waits", "method": method, "params": params})
@@ -257,6 +259,24 @@ def wait(call: Call, seconds: float) -> Json:
         raise InterruptedError
     call.note("waited to the end")
     return text("nobody stopped me")
+
+
+def ask_both(call: Call, pause: float) -> Json:
+    """Two questions that are open at the same time (legacy)."""
+    heard: Json = {}
+
+    def put(kind: str) -> None:
+        reply = call.session.ask(call.send, *QUESTIONS[kind])
+        heard[kind] = reply.get("result") or {"error": reply.get("error")}
+        call.note("heard", kind=kind)
+
+    threads = [threading.Thread(target=put, args=(kind,)) for kind in ("elicitation", "sampling")]
+    for thread in threads:
+        thread.start()
+        time.sleep(pause)
+    for thread in threads:
+        thread.join()
+    return {**text("asked"), "structuredContent": heard}
 
 
 def nag(call: Call) -> Json:
