@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import Annotated, NotRequired, TypedDict
+from typing import Annotated, Any, Generic, NotRequired, TypedDict, TypeVar
 
 import msgspec
 import pydantic
+import typing_extensions
+
+T = TypeVar("T")
 
 
 class Colour(enum.Enum):
@@ -66,3 +69,27 @@ class Basket(pydantic.BaseModel):
         if count == 13:
             raise ValueError("unlucky")
         return count
+
+
+@dataclasses.dataclass
+class Span:
+    """From and to."""
+
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        """The end comes after the start."""
+        if self.end < self.start:
+            raise ValueError("the wrong way round")
+
+
+@dataclasses.dataclass
+class Box(Generic[T]):
+    content: T
+    more: list[T] = dataclasses.field(default_factory=list)
+
+
+class Extended(typing_extensions.TypedDict):
+    a: int
+    b: typing_extensions.NotRequired[Any]

@@ -122,7 +122,9 @@ async def test_legacy_clients_hear_of_changes() -> None:
         assert client.heard == []  # two changes in one turn are one announcement
         server.remove_prompt("review")
         await client.notification("notifications/prompts/list_changed")
+        assert not server.is_watched("book://index")
         await client.ask("resources/subscribe", uri="book://index")
+        assert server.is_watched("book://index")
         await asyncio.to_thread(server.resource_updated, "book://other")
         await asyncio.to_thread(server.resource_updated, "book://index")
         assert await client.notification("notifications/resources/updated") == {"uri": "book://index"}

@@ -16,9 +16,22 @@ import jsonschema_rs
 import msgspec
 import pydantic
 import pytest
-from tests.authoring.samples import Basket, Colour, Level, Node, Order, Point, Stop, Wagon
+from tests.authoring.samples import (
+    Basket,
+    Box,
+    Colour,
+    Extended,
+    Level,
+    Node,
+    Order,
+    Point,
+    Span,
+    Stop,
+    Wagon,
+)
 
-from mooring.authoring.inference import Undescribable, schema_of, shape_of
+from mooring.authoring.hints import Undescribable
+from mooring.authoring.inference import schema_of, shape_of
 from mooring.authoring.metadata import Check
 from mooring.authoring.problems import Invalid
 
@@ -148,6 +161,41 @@ def test_a_model_loses_its_titles_and_tells_of_its_validators() -> None:
     assert "'title': '" not in str(schema)
     assert basket["properties"]["title"] == {"type": "string"}
     assert basket["properties"]["count"]["description"] == "How many. Never thirteen."
+
+
+def at_most_ten(value: int) -> int:
+    """At most ten."""
+    if value > 10:
+        raise ValueError("too many")
+    return value
+
+
+def test_validators_that_no_schema_can_show_are_described() -> None:
+    kind = Annotated[int, "A count.", pydantic.AfterValidator(at_most_ten)]
+    assert schema_of(kind) == {"type": "integer", "description": "A count. Must be: At most ten."}
+    with pytest.raises(Invalid, match="too many"):
+        shape_of(kind).read(11, ())
+    assert schema_of(Span)["description"] == "From and to. The end comes after the start."
+    with pytest.raises(Invalid, match="will not do: the wrong way round"):
+        shape_of(Span).read({"start": 2, "end": 1}, ())
+
+
+def test_a_generic_type_is_described_with_its_arguments() -> None:
+    schema = schema_of(Box[Colour])
+    assert schema["properties"]["content"] == {"type": "string", "enum": ["red", "dark blue"]}
+    assert schema["properties"]["more"]["items"] == {"type": "string", "enum": ["red", "dark blue"]}
+    assert shape_of(Box[Colour]).read({"content": "red"}, ()) == Box(Colour.RED)
+    assert schema_of(tuple[Box[int], Box[str]])["prefixItems"][1]["properties"]["content"] == {
+        "type": "string"
+    }
+
+
+def test_typed_dicts_of_typing_extensions_are_typed_dicts() -> None:
+    assert schema_of(Extended) == {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {}},
+        "required": ["a"],
+    }
 
 
 def test_two_types_of_one_name_stay_two() -> None:

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.authoring.samples import Basket, Colour, Level, Node, Order, Point, Stop, Wagon
 
-from mooring.authoring.inference import plain, schema_of, shape_of
+from mooring.authoring.inference import schema_of, shape_of
 from mooring.authoring.problems import Invalid
+from mooring.authoring.records import plain
 
 names = st.text("abcdef", min_size=1, max_size=4).filter(lambda name: not keyword.iskeyword(name))
 limits = st.integers(-5, 5)

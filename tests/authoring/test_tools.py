@@ -28,7 +28,7 @@ from mooring.authoring import (
     ToolError,
     tool,
 )
-from mooring.authoring.inference import Undescribable
+from mooring.authoring.hints import Undescribable
 from mooring.authoring.items import BadDefinition
 
 pytestmark = pytest.mark.anyio

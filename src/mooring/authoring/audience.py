@@ -66,6 +66,9 @@ class Audience:
     def resource_updated(self, uri: str) -> None:
         self._announce(RESOURCE_UPDATED, uri)
 
+    def is_watched(self, uri: str) -> bool:
+        return any(listener.wants(RESOURCE_UPDATED, uri) for listener in list(self.listeners))
+
     def _announce(self, method: str, uri: str | None) -> None:
         loop = self._loop
         if loop is None:

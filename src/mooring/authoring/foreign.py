@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from mooring.authoring import docstrings
+from mooring.authoring.metadata import Check
 from mooring.authoring.problems import Invalid, Path, Problem
 from mooring.authoring.schema import Definitions, Schema
 from mooring.authoring.shapes import Shape
@@ -25,6 +26,13 @@ def is_model(kind: type) -> bool:
 def shape_of(annotation: Any) -> Shape:
     pydantic: Any = sys.modules["pydantic"]
     return _Model(pydantic.TypeAdapter(annotation), annotation)
+
+
+def rules_of(metadata: tuple[Any, ...]) -> tuple[Check, ...]:
+    """The rules of pydantic's validators that say what they want; pydantic itself applies them."""
+    functions = [getattr(item, "func", None) for item in metadata]
+    rules = [docstrings.parse(function.__doc__).summary.rstrip(".") for function in functions if function]
+    return tuple(Check(bool, rule) for rule in rules if rule)
 
 
 def encode(value: Any) -> Any:
@@ -114,17 +122,24 @@ def _untitled(value: Any, *, names: bool = False) -> Any:
 
 
 def _describe_validators(annotation: Any, schema: Schema) -> None:
-    """Field validators cannot be seen in a schema: their docstrings can."""
+    """Validators cannot be seen in a schema: their docstrings can."""
     found: Any = getattr(annotation, "__pydantic_decorators__", None)
     properties = cast("Schema | None", schema.get("properties"))
     if found is None or properties is None:
         return
+    for validator in found.model_validators.values():
+        _add_rule(schema, docstrings.parse(validator.func.__doc__).summary)
     for validator in found.field_validators.values():
         rule = docstrings.parse(validator.func.__doc__).summary
         for name in validator.info.fields:
             target = cast("Schema | None", properties.get(name))
-            if rule and target is not None:
-                target["description"] = " ".join(filter(None, [target.get("description"), rule]))
+            if target is not None:
+                _add_rule(target, rule)
+
+
+def _add_rule(schema: Schema, rule: str) -> None:
+    if rule:
+        schema["description"] = " ".join(filter(None, [schema.get("description"), rule]))
 
 
 class _Rehomed:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 from mooring.authoring.errors import ClientRefused
-from mooring.authoring.inference import Undescribable, shape_of, write
+from mooring.authoring.hints import Undescribable
+from mooring.authoring.inference import shape_of, write
 from mooring.authoring.problems import Invalid
 from mooring.authoring.schema import Schema
 from mooring.authoring.shapes import Shape

@@ -11,7 +11,7 @@ from mooring.authoring.channel import BatchSink
 from mooring.authoring.engine import Engine
 from mooring.authoring.event_streams import EventStream, Headers, SessionStreams
 from mooring.authoring.http_settings import HttpSettings
-from mooring.authoring.http_sink import PostSink, refuse
+from mooring.authoring.http_sink import PostSink, accepts_streams, refuse
 from mooring.authoring.http_sse import SseEndpoint
 from mooring.authoring.peers import Session
 from mooring.authoring.web_guard import WebGuard
@@ -210,6 +210,9 @@ class HttpApp:
             given = _param_headers(request)
         except RpcError as error:
             refuse(reply, http_status_of(error.code), error, headers, envelope)
+            return
+        if envelope.method == "subscriptions/listen" and not accepts_streams(reply):
+            refuse(reply, 406, InvalidRequest("accept `text/event-stream` to listen"), headers, envelope)
             return
         sink = PostSink(reply, headers)
         call = self._engine.modern(envelope, read, version, sink, {}, given)

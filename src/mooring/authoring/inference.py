@@ -11,13 +11,16 @@ import types
 import typing
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any, Final, cast
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 
-from mooring.authoring import docstrings, foreign
-from mooring.authoring.containers import Array, Either, Member, Named, Record, Row, Table
-from mooring.authoring.metadata import MISSING, NO_FACTS, Facts, gather, is_foreign_validator
+from mooring.authoring import foreign
+from mooring.authoring.containers import Array, Either, Named, Row, Table
+from mooring.authoring.hints import Undescribable
+from mooring.authoring.metadata import NO_FACTS, Facts, gather, is_foreign_validator
+from mooring.authoring.records import dataclass_shape, named_tuple_shape, struct_shape, typed_dict_shape
 from mooring.authoring.schema import Definitions, References, Schema
 from mooring.authoring.shapes import Anything, Boolean, Choice, Noted, Null, Number, Shape, Text, members_of
 from mooring.authoring.spellings import spelling_of
@@ -46,10 +49,6 @@ _ANYTHING: Final = Anything()
 _REMARKS: Final = (typing.Required, typing.NotRequired, typing.Final, typing.ClassVar)
 
 
-class Undescribable(TypeError):
-    """A type that JSON has no counterpart for; the message says where it stands and what to use instead."""
-
-
 def shape_of(annotation: Any) -> Shape:
     return Inference().shape(annotation)
 
@@ -64,28 +63,6 @@ def write(shape: Shape, references: References) -> Schema:
     return definitions.finish(shape.schema(definitions))
 
 
-def hints_of(owner: Any) -> dict[str, Any]:
-    """The annotations of a function or class, with `Annotated` kept and names looked up."""
-    try:
-        try:
-            return typing.get_type_hints(owner, include_extras=True)
-        except NameError:  # perhaps it is local to the function in which `owner` is being defined
-            return typing.get_type_hints(owner, localns=_locals_of_definer(), include_extras=True)
-    except NameError as error:
-        name = getattr(owner, "__qualname__", repr(owner))
-        raise Undescribable(
-            f"`{name}`: the annotation `{error.name}` cannot be found; define it before, or at module level"
-        ) from error
-
-
-def _locals_of_definer() -> dict[str, Any]:
-    """The names where the code stands that defines a tool: the nearest frame that is not ours."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(__package__ or ""):
-        frame = frame.f_back
-    return dict(frame.f_locals) if frame is not None else {}
-
-
 class Inference:
     """One walk over a type; remembers the named types that it is inside of."""
 
@@ -97,7 +74,9 @@ class Inference:
         """The shape of a type, with what was said about it."""
         base, metadata = _unwrap(annotation)
         if any(map(is_foreign_validator, metadata)):
-            return foreign.shape_of(annotation)
+            facts = gather(metadata, facts)
+            notes = dataclasses.replace(facts, checks=foreign.rules_of(metadata)).described()
+            return Noted(foreign.shape_of(annotation), notes)
         facts = gather(metadata, facts)
         # Notes and checks are about the whole type; limits go down to what they limit.
         shape = self._limited(base, dataclasses.replace(facts, checks=(), notes={}))
@@ -215,13 +194,13 @@ class Inference:
         if issubclass(kind, Enum):
             return members_of
         if issubclass(kind, msgspec.Struct):
-            return self._struct
+            return partial(struct_shape, infer=self.shape)
         if dataclasses.is_dataclass(kind):
-            return self._dataclass
-        if typing.is_typeddict(kind):
-            return self._typed_dict
+            return partial(dataclass_shape, infer=self.shape)
+        if typing.is_typeddict(kind) or hasattr(kind, "__required_keys__"):  # typing_extensions has its own
+            return partial(typed_dict_shape, infer=self.shape)
         if hasattr(kind, "_fields") and issubclass(kind, tuple):
-            return self._named_tuple
+            return partial(named_tuple_shape, infer=self.shape)
         return None
 
     def _name_and_fill(self, base: Any, kind: type, builder: Callable[[Any], Shape]) -> Shape:
@@ -236,119 +215,6 @@ class Inference:
         finally:
             self._open.pop()
         return named
-
-    # Types with members
-
-    def _dataclass(self, kind: Any) -> Shape:
-        origin = typing.get_origin(kind) or kind
-        hints, docs = hints_of(origin), docstrings.parse(_own_doc(origin))
-        for name, hint in hints.items():
-            if isinstance(hint, dataclasses.InitVar):
-                raise Undescribable(f"`{_name(origin)}.{name}` is an InitVar; make it a field")
-        members = [
-            self._member(
-                name=item.name,
-                annotation=hints[item.name],
-                docs=docs,
-                default=item.default if item.default is not dataclasses.MISSING else MISSING,
-                optional=item.default_factory is not dataclasses.MISSING,
-            )
-            for item in dataclasses.fields(origin)
-            if item.init
-        ]
-        return Record(tuple(members), lambda found: origin(**found), description=docs.summary)
-
-    def _typed_dict(self, kind: Any) -> Shape:
-        hints, docs = hints_of(kind), docstrings.parse(_own_doc(kind))
-        members = [
-            self._member(name, hint, docs, optional=not _is_required(kind, name, hint))
-            for name, hint in hints.items()
-        ]
-        return Record(tuple(members), dict, others=_ANYTHING, description=docs.summary)
-
-    def _struct(self, kind: Any) -> Shape:
-        origin = typing.get_origin(kind) or kind
-        docs, config = docstrings.parse(_own_doc(origin)), origin.__struct_config__
-        members = [
-            self._member(
-                item.name,
-                item.type,
-                docs,
-                default=MISSING if item.default is msgspec.NODEFAULT else item.default,
-                optional=item.default_factory is not msgspec.NODEFAULT,
-                wire_name=item.encode_name,
-            )
-            for item in msgspec.structs.fields(kind)
-        ]
-        if config.array_like:
-            least = sum(1 for member in members if member.required)
-            shapes = tuple(member.shape for member in members)
-            return Row(shapes, lambda values: origin(*values), least)
-        tag = (config.tag_field, config.tag) if config.tag_field is not None else None
-        return Record(
-            tuple(members),
-            lambda found: origin(**found),
-            ignores_others=not config.forbid_unknown_fields,
-            tag=tag,
-            description=docs.summary,
-        )
-
-    def _named_tuple(self, kind: Any) -> Shape:
-        """An array on the wire, as everybody else writes it."""
-        hints = hints_of(kind)
-        shapes = tuple(self.shape(hints.get(name, Any)) for name in kind._fields)
-        return Row(shapes, lambda values: kind(*values), len(shapes) - len(kind._field_defaults))
-
-    def _member(
-        self,
-        name: str,
-        annotation: Any,
-        docs: docstrings.Docstring,
-        default: Any = MISSING,
-        *,
-        optional: bool = False,
-        wire_name: str = "",
-    ) -> Member:
-        return member_of(self, name, annotation, docs.parameters.get(name, ""), default, optional, wire_name)
-
-
-def member_of(
-    inference: Inference,
-    name: str,
-    annotation: Any,
-    description: str,
-    default: Any,
-    optional: bool,
-    wire_name: str = "",
-) -> Member:
-    """A parameter or a field: its shape, described, with the default that JSON can show."""
-    known = Facts(notes={"description": description}) if description else NO_FACTS
-    shape = inference.shape(annotation, known)
-    required = default is MISSING and not optional
-    return Member(wire_name or name, name, shape, required, _shown_default(default))
-
-
-def _shown_default(default: Any) -> Any:
-    """What the schema says; null says nothing that leaving the member out does not."""
-    if default is MISSING or default is None:
-        return MISSING
-    try:
-        return plain(default)
-    except (TypeError, ValueError):
-        return MISSING
-
-
-def plain(value: Any) -> Any:
-    """A Python value as JSON has it."""
-    return msgspec.to_builtins(value, str_keys=True, enc_hook=foreign.encode)
-
-
-def _is_required(kind: Any, name: str, hint: Any) -> bool:
-    """Whether a TypedDict must have this key; where annotations are strings, only the hint knows."""
-    origin = typing.get_origin(hint)
-    if origin in (typing.Required, typing.NotRequired):
-        return origin is typing.Required
-    return name in kind.__required_keys__
 
 
 class _DoesNotApply(Undescribable):
@@ -431,14 +297,6 @@ def _literal(values: tuple[Any, ...]) -> Shape:
     if any(isinstance(wire, bytes) for wire, _ in options):
         raise Undescribable("a `Literal` of bytes has no counterpart in JSON; use strings")
     return Choice(tuple(options))
-
-
-def _own_doc(kind: type) -> str | None:
-    """A class's own docstring: not an inherited one, nor the one that `dataclass` makes up."""
-    text = cast("str | None", vars(kind).get("__doc__"))
-    if text and dataclasses.is_dataclass(kind) and text.startswith(f"{kind.__name__}("):
-        return None
-    return text
 
 
 def _name(kind: Any) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from mooring.authoring.content import BLOCKS, Block, Contents, Json, Message, Result, Text, encode_block
-from mooring.authoring.inference import plain
+from mooring.authoring.records import plain
 from mooring.protocol.versions import V2025_06_18, V2026_07_28
 
 WRAPPED: Final = "result"

@@ -155,6 +155,10 @@ class Server:
         """Tell everybody who subscribed to this resource that it has changed; from any thread."""
         self._audience.resource_updated(uri)
 
+    def is_watched(self, uri: str) -> bool:
+        """Whether anybody has subscribed to this resource: if not, there is no need to watch it."""
+        return self._audience.is_watched(uri)
+
     # What is offered, as clients see it
 
     def definitions(self, method: str = "tools/list", version: str = "2026-07-28") -> Json:

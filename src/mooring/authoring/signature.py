@@ -12,8 +12,10 @@ from typing import Any, Final, cast
 from mooring.authoring import docstrings
 from mooring.authoring.containers import Member, Record
 from mooring.authoring.docstrings import Docstring
-from mooring.authoring.inference import Inference, Undescribable, hints_of, member_of
+from mooring.authoring.hints import Undescribable, hints_of
+from mooring.authoring.inference import Inference
 from mooring.authoring.metadata import MISSING, Facts, gather
+from mooring.authoring.records import member_of
 
 _NOTHING: Final = inspect.Parameter.empty
 
@@ -100,14 +102,13 @@ def _member(
     elif default is _NOTHING and said.default is not MISSING:
         default = said.default
         defaults[name] = lambda: said.default
-    description = docs.parameters.get(name, "")
     shown = MISSING if default is _NOTHING else default
     try:
         member = member_of(
-            inference,
+            inference.shape,
             name,
             annotation,
-            description,
+            docs,
             shown,
             optional=name in defaults,
             wire_name=said.alias or "",
