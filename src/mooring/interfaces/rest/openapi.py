@@ -20,7 +20,7 @@ ALWAYS: Final = (400, 401, 403, 405, 413, 500)
 def openapi_of(operations: Iterable[Operation], prefix: str, version: str) -> dict[str, Any]:
     """OpenAPI 3.1 for these operations."""
     operations = tuple(operations)
-    types = {ErrorAnswer, *(kind for row in operations for kind in (row.answers, row.takes) if kind)}
+    types = {ErrorAnswer, *(kind for row in operations for kind in (row.answers, _body(row)) if kind)}
     ordered = sorted(types, key=str)
     shapes, components = msgspec.json.schema_components(ordered, ref_template=_REF)
     schemas = dict(zip(ordered, shapes, strict=True))
@@ -39,6 +39,10 @@ def openapi_of(operations: Iterable[Operation], prefix: str, version: str) -> di
     }
 
 
+def _body(row: Operation) -> Any:
+    return row.documented or row.takes
+
+
 def _operation(row: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     document: dict[str, Any] = {
         "operationId": _identifier(row),
@@ -46,8 +50,8 @@ def _operation(row: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
         "parameters": [*_path_parameters(row), *_query_parameters(row)],
         "responses": _responses(row, schemas),
     }
-    if row.takes is not None:
-        content = {"application/json": {"schema": schemas[row.takes]}}
+    if (body := _body(row)) is not None:
+        content = {"application/json": {"schema": schemas[body]}}
         document["requestBody"] = {"required": True, "content": content}
     return document
 

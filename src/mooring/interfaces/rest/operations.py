@@ -68,6 +68,8 @@ class Operation:
     """The type of the answer; None: nothing (204)."""
     takes: Any = None
     """The type of the body; None: no body."""
+    documented: Any = None
+    """What the description shows in place of `takes`, where more is taken than is described."""
     query: type[Struct] = NoQuery
     status: int = 200
     errors: tuple[int, ...] = ()

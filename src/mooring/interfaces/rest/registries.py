@@ -51,7 +51,7 @@ class RegistryOperations:
             ),
             Operation(
                 "GET", "/registry/servers/{name}", "Everything about one server.", self.show, Entry,
-                query=EntryQuery, errors=(422,),
+                query=EntryQuery, errors=(404, 422),
             ),
             Operation("GET", "/registries", "List the registries.", self.sources, SourceList, errors=(422,)),
             Operation(

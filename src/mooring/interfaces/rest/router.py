@@ -84,11 +84,7 @@ def _match(pattern: str, path: str) -> dict[str, str] | None:
 def _read_query(request: Request, operation: Operation) -> Any:
     pairs = parse_qsl(request.query.decode("latin-1"), keep_blank_values=True)
     given: dict[str, Any] = {}
-    lists = {
-        found.encode_name
-        for found in msgspec.structs.fields(operation.query)
-        if getattr(found.type, "__origin__", None) in (list, tuple)
-    }
+    lists = {found.encode_name for found in msgspec.structs.fields(operation.query) if _is_list(found.type)}
     for name, value in pairs:
         if name in lists:
             given.setdefault(name, []).append(value)
@@ -98,8 +94,12 @@ def _read_query(request: Request, operation: Operation) -> Any:
             given[name] = value
     try:
         return msgspec.convert(given, operation.query, strict=False)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, ValueError) as error:
         raise ApiError(400, "invalid_query", f"the query cannot be used: {error}") from error
+
+
+def _is_list(kind: Any) -> bool:
+    return isinstance(msgspec.inspect.type_info(kind), msgspec.inspect.ListType)
 
 
 def _read_body(request: Request, operation: Operation) -> Any:

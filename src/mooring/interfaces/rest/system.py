@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct
@@ -95,12 +95,12 @@ class SystemOperations:
             Operation("GET", "/status", "How every server is.", self.status, StatusAnswer),
             Operation("POST", "/shutdown", "Stop the gateway and what it runs.", self.shutdown, local=True),
             Operation(
-                "GET", "/trace/{id}", "The conversation of a server, live.", self.trace, dict[str, object],
+                "GET", "/trace/{id}", "The conversation of a server, live.", self.trace, dict[str, Any],
                 query=TraceQuery, errors=(404,), lines=True,
             ),
             Operation(
                 "GET", "/stdio/{id}", "A server over this connection (`Upgrade: mcp-stdio`).", self.stdio,
-                dict[str, object], errors=(404, 426), local=True, status=101,
+                dict[str, Any], errors=(404, 426), local=True, status=101,
             ),
         ]  # fmt: skip
 

@@ -23,7 +23,7 @@ from mooring.interfaces.rest.views import (
 )
 from mooring.workloads.groups import Groups
 from mooring.workloads.logs import Kind, Line
-from mooring.workloads.runconfig import RunConfig
+from mooring.workloads.runconfig import Fields, RunConfig
 from mooring.workloads.supervisor import Supervisor
 from mooring.workloads.supervisor_workload import Workload
 
@@ -95,7 +95,7 @@ class WorkloadOperations:
             Operation("GET", "/workloads", "List workloads.", self.list, WorkloadList, query=ListQuery),
             Operation(
                 "POST", "/workloads", "Run a server: the body is its RunConfig.", self.run, WorkloadDetail,
-                dict[str, Any], status=201, errors=(403, 409, 422), has_progress=True,
+                dict[str, Any], Fields, status=201, errors=(403, 409, 422), has_progress=True,
             ),
             Operation("GET", one, "Show one workload.", self.show, WorkloadDetail, errors=errors),
             Operation(

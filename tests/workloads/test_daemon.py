@@ -1,0 +1,275 @@
+"""The user's gateway: started when needed, killed and recovered, and its workloads through all of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.gateway import Journal, scripted_command
+from tests.support.peers import StreamablePeer
+from tests.support.waiting import eventually
+from tests.workloads.daemon import Person, alive, somebody
+
+pytestmark = pytest.mark.e2e
+
+
+class Address:
+    """A gateway as the peers of the other tests want it."""
+
+    def __init__(self, person: Person) -> None:
+        self.host, self.port = "127.0.0.1", person.port
+        self.address = f"http://127.0.0.1:{person.port}"
+        self.socket = person.socket
+        self.folder = person.folder
+
+    def url(self, server: str) -> str:
+        return f"{self.address}/mcp/{server}"
+
+
+@pytest.fixture(scope="module")
+def anybody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Person]:
+    with somebody(tmp_path_factory.mktemp("person")) as found:
+        yield found
+
+
+@pytest.fixture
+def person(anybody: Person) -> Iterator[Person]:
+    """One for all tests, because a gateway takes a while to start; each leaves nothing behind."""
+    yield anybody
+    if anybody.socket.exists():
+        anybody("rm", "--all")
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "journal")
+
+
+def call(person: Person, name: str, text: str) -> Any:
+    with StreamablePeer(Address(person), name) as peer:  # type: ignore[arg-type]
+        return peer.tool("echo", {"text": text})
+
+
+def test_run_starts_the_gateway_and_says_where_the_server_is(person: Person, journal: Journal) -> None:
+    workload = person.run_scripted("one", journal)
+    assert workload["url"] == f"http://127.0.0.1:{person.port}/mcp/one"
+    assert workload["status"] == "running"
+    assert "hello" in json.dumps(call(person, "one", "hello"))
+    assert person.socket.stat().st_mode & 0o777 == 0o600
+    assert [found["name"] for found in person.json("list")] == ["one"]
+
+
+def test_two_daemons_never_run_on_one_data_directory(person: Person, journal: Journal) -> None:
+    person.run_scripted("one", journal)
+    second = person("serve", "--user", "--listen", "127.0.0.1:0", expect=1)
+    assert f"process {person.pid}" in second.stderr
+    assert person.status("one") == "running"
+
+
+def test_a_server_that_does_not_start_is_gone_again_and_its_words_are_told(person: Person) -> None:
+    script = "import sys; sys.exit('no database here')"
+    done = person(
+        "run", "--name", "bad", "--sandbox", "off", "--", "/usr/bin/env", "python3", "-c", script, expect=1
+    )
+    assert "`bad` did not start" in done.stderr
+    assert "no database here" in done.stderr
+    assert person.workloads() == []
+
+
+def test_stop_start_restart_and_rm_by_name_by_group_and_all(person: Person, journal: Journal) -> None:
+    for name, group in (("a", "left"), ("b", "left"), ("c", "right")):
+        person.run_scripted(name, journal, "--group", group)
+    person("stop", "--group", "left")
+    assert {found["name"]: found["status"] for found in person.workloads()} == {
+        "a": "stopped", "b": "stopped", "c": "running",
+    }  # fmt: skip
+    refused = person("tool", "list", "a", expect=1)
+    assert "start it with `mooring start a`" in refused.stderr
+    person("start", "a", "b")
+    pids = [person.workload(name)["pids"] for name in ("a", "b", "c")]
+    assert all(len(found) == 1 for found in pids)
+    person("restart", "--all")
+    assert [person.status(name) for name in ("a", "b", "c")] == ["running"] * 3
+    assert not any(alive(pid) for found in pids for pid in found)
+    person("rm", "--all")
+    assert person.workloads() == []
+    assert not any((person.data / "logs").iterdir())
+    nothing = person("stop", "a", expect=1)
+    assert "no workload is called `a`" in nothing.stderr
+    for group in ("left", "right"):
+        person("group", "rm", group)
+
+
+def test_fifty_workloads_killed_with_their_daemon_come_back_and_nothing_is_left(
+    person: Person, journal: Journal
+) -> None:
+    person.run_scripted("w00", journal)
+    command = scripted_command(journal.path, "stdio", "legacy")
+    for number in range(1, 50):
+        config = {"name": f"w{number:02}", "mooring": {"command": command, "sandbox": "off"}}
+        status, answer = person.ask("POST", "/api/v1/workloads", config)
+        assert status == 201, answer
+    person("stop", "w49")
+    before = set(journal.pids())
+    assert sum(alive(pid) for pid in before) == 49
+    person.kill()
+    eventually(lambda: not any(alive(pid) for pid in before), "no orphan to be left")
+    person("start", "w00")  # whatever needs the daemon starts it
+
+    def back() -> bool:
+        found = {workload["name"]: workload["status"] for workload in person.workloads()}
+        return len(found) == 50 and sum(status == "running" for status in found.values()) == 49
+
+    eventually(back, "every workload to run again", limit=60)
+    assert person.status("w49") == "stopped"
+    assert sum(alive(pid) for pid in journal.pids()) == 49
+    assert "hello" in json.dumps(call(person, "w25", "hello"))
+    person("service", "stop")
+    eventually(lambda: not any(alive(pid) for pid in journal.pids()), "everything to end")
+    assert not person.socket.exists()
+
+
+def test_a_server_that_crashes_is_started_again(person: Person, journal: Journal) -> None:
+    person.run_scripted("one", journal)
+    [pid] = person.workload("one")["pids"]
+    os.kill(pid, signal.SIGKILL)
+
+    def again() -> bool:
+        found = person.workload("one")
+        return found["status"] == "running" and found["pids"] not in ([], [pid])
+
+    eventually(again, "another process")
+    lines = person("logs", "one", "--events").stdout
+    assert "was ended by signal 9" in lines
+    assert "back" in json.dumps(call(person, "one", "back"))
+
+
+@pytest.mark.slow
+def test_a_server_that_keeps_crashing_is_left_alone_and_says_why(person: Person, tmp_path: Path) -> None:
+    """It greets properly and dies right after: the start is fine, the life is short."""
+    journal, marker = Journal(tmp_path / "journal"), tmp_path / "die"
+    script = tmp_path / "flapping.py"
+    inner = scripted_command(journal.path, "stdio", "legacy")
+    script.write_text(
+        "import os, pathlib, subprocess, sys, threading, time\n"
+        f"inner = subprocess.Popen({inner!r})\n"
+        f"marker = pathlib.Path({str(marker)!r})\n"
+        "def look():\n"
+        "    while not marker.exists():\n"
+        "        time.sleep(0.02)\n"
+        "    time.sleep(0.3)\n"
+        "    inner.kill()\n"
+        "    os._exit(3)\n"
+        "threading.Thread(target=look).start()\n"
+    )
+    command = [scripted_command(journal.path, "stdio", "legacy")[0], str(script)]
+    person("run", "--name", "flap", "--sandbox", "off", "--", *command)
+    marker.touch()
+    found = eventually(
+        lambda: (view := person.workload("flap"))["status"] == "error" and view, "it to be given up", limit=60
+    )
+    assert "times in a row" in found["status_context"]
+    assert "exit code 3" in found["status_context"]
+    refused = person("tool", "list", "flap", expect=1)
+    assert "mooring start flap" in refused.stderr
+    marker.unlink()
+    person("start", "flap")
+    assert person.status("flap") == "running"
+
+
+def test_idle_servers_stop_and_the_next_call_starts_them(person: Person, journal: Journal) -> None:
+    person.run_scripted("one", journal, "--idle-stop", "2s", "--share", "global")
+    found = eventually(
+        lambda: (view := person.workload("one"))["status"] == "stopped" and view, "it to fall asleep"
+    )
+    assert found["status_context"] == "idle; the next call starts it"
+    assert not any(alive(pid) for pid in journal.pids())
+    assert "awake" in json.dumps(call(person, "one", "awake"))
+    assert person.status("one") == "running"
+
+
+def test_logs_show_the_server_and_what_was_done_with_it_apart(person: Person, tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    inner = scripted_command(journal.path, "stdio", "legacy")
+    word = "print('a word from me', file=sys.stderr, flush=True)"
+    script = f"import os, sys; {word}; os.execv({inner[0]!r}, {inner!r})"
+    person("run", "--name", "chatty", "--sandbox", "off", "--", inner[0], "-c", script)
+    assert "a word from me" in person("logs", "chatty", "--server").stdout
+    assert "[mooring]" not in person("logs", "chatty", "--server").stdout
+    events = person("logs", "chatty", "--events").stdout
+    assert "running" in events
+    assert "a word from me" not in events
+    with subprocess.Popen(
+        person.command("logs", "chatty", "-f", "--events", "--lines", "0"),
+        stdout=subprocess.PIPE,
+        text=True,
+        env=person.environment,
+        cwd=person.folder,
+    ) as following:
+        assert following.stdout is not None
+        person("restart", "chatty")
+        assert "[mooring]" in following.stdout.readline()
+        following.kill()
+
+
+def test_what_was_exported_runs_again(person: Person, journal: Journal) -> None:
+    person.run_scripted("one", journal, "--env", "GREETING=hi", "--label", "team=red", "--tool", "echo")
+    person("export", "one", "one.json")
+    exported = json.loads((person.folder / "one.json").read_text())
+    assert exported["schema_version"] == "v0.1.0"
+    assert exported["env_vars"] == {"GREETING": "hi"}
+    person("rm", "one")
+    person("run", "--from-config", "one.json", "--name", "two")
+    again = json.loads(person("export", "two").stdout)
+    assert again == {**exported, "name": "two"}
+    listed = person.json("tool", "list", "two")
+    assert "echo" in json.dumps(listed)
+    assert "nap" not in json.dumps(listed)
+    assert [found["name"] for found in person.json("list", "--label", "team=red")] == ["two"]
+    assert person.json("list", "--label", "team=blue") == []
+
+
+def test_groups_are_made_listed_moved_to_and_removed(person: Person, journal: Journal) -> None:
+    person("group", "create", "work")
+    person.run_scripted("one", journal)
+    person("group", "move", "work", "one")
+    assert person.workload("one")["group"] == "work"
+    person.kill()
+    person("start", "one")
+    assert person.workload("one")["group"] == "work", "also after a crash"
+    person("group", "rm", "work")
+    assert person.workload("one")["group"] == "default"
+    refused = person("group", "rm", "default", expect=1)
+    assert "it stays" in refused.stderr
+    person("group", "create", "gone")
+    person("group", "move", "gone", "one")
+    person("group", "rm", "gone", "--with-workloads")
+    assert person.workloads() == []
+    assert [group["name"] for group in person.json("group", "list")] == ["default"]
+
+
+def test_a_sandboxed_server_runs_without_any_flag(person: Person, tmp_path: Path) -> None:
+    """Its journal is in no folder that it may write to, so it speaks without one."""
+    server = Path(__file__).parents[2] / "examples" / "notes_server.py"
+    person("run", "--name", "notes", "--", os.path.realpath(person.command()[0]), str(server))
+    assert person.workload("notes")["sandbox"] == "on"
+    assert "add_note" in person("tool", "list", "notes").stdout
+
+
+@pytest.mark.parametrize("kind", ["systemd", "launchd"])
+def test_the_unit_of_the_service_manager_starts_the_users_gateway(person: Person, kind: str) -> None:
+    shown = person("service", "install", "--kind", kind, "--print").stdout
+    assert "serve" in shown
+    assert "--user" in shown
+    if kind == "systemd":
+        person("service", "install", "--kind", kind)
+        unit = person.folder / "config" / "systemd" / "user" / "mooring.service"
+        assert unit.read_text() == shown
+        person("service", "uninstall", "--kind", kind)
+        assert not unit.exists()
