@@ -173,7 +173,7 @@ class Gateway:
 
     async def _open_files(self, config: schema.Config) -> None:
         """Where files come in and go out; a gateway without adapters has none of it."""
-        if not any(wants_files(entry) for entry in config.servers) or self._files.is_open:
+        if not any(wants_files(config, entry) for entry in config.servers) or self._files.is_open:
             return
         self._files.links.base = self._url
         await self._files.start()
@@ -182,6 +182,9 @@ class Gateway:
         self._app.add_prefix(f"{self._files.links.upload_path}/".encode(), Uploads(requests).endpoint)
         self._app.add_prefix(b"/artifacts/", downloads.endpoint)
         self._app.add_prefix(b"/files/once/", downloads.endpoint)
+
+    def _wants_files(self, entry: schema.Server) -> bool:
+        return self._files.is_open and wants_files(self._config, entry)
 
     async def _close_listener(self, listener: Listener) -> None:
         busy = any(server.exchanges for server in self.servers.values())
@@ -323,7 +326,7 @@ class Gateway:
         upstream = Upstream(entry.id, dialer, pinned, policy, tracer)
         chain = self._guard.chain_for(entry)
         middlewares, methods = chain.middlewares, chain.methods
-        adapters = adapters_for(self._files, self._config, entry) if wants_files(entry) else None
+        adapters = adapters_for(self._files, self._config, entry) if self._wants_files(entry) else None
         if adapters is not None:
             methods = adapters.methods_after(methods if middlewares else frozenset())
             middlewares = [*middlewares, adapters]

@@ -14,7 +14,6 @@ from mooring.config.source import Document
 
 # key path (a `*` stands for every item of a list) -> what is missing, as a sentence's subject
 ABSENT: dict[KeyPath, str] = {
-    ("results",): "result handles are",
     ("state",): "external state is",
     ("virtual_servers",): "virtual servers are",
     ("storage", "url"): "object storage is",

@@ -16,6 +16,7 @@ from mooring.files.local_storage import LocalStorage
 from mooring.files.middleware import FileAdapters, ServerFiles
 from mooring.files.producing import ProducerRules
 from mooring.files.quotas import Quotas
+from mooring.files.results import ResultRules
 from mooring.files.scopes import Scopes
 from mooring.files.service import FileService
 from mooring.files.storage import Storage
@@ -31,8 +32,9 @@ def service_for(config: Config, seal: Seal, key: bytes) -> FileService:
     return FileService(store, Links(seal, key), Scopes(key), folder / "views")
 
 
-def wants_files(server: Server) -> bool:
-    return bool(server.adapters)
+def wants_files(config: Config, server: Server) -> bool:
+    """Whether this server has anything to do with files."""
+    return bool(server.adapters) or _results(config, server).enabled
 
 
 def adapters_for(service: FileService, config: Config, server: Server) -> FileAdapters:
@@ -54,6 +56,7 @@ def adapters_for(service: FileService, config: Config, server: Server) -> FileAd
                 downloads=config.core.allow_artifacts_download,
             ),
             artifacts_enabled=config.artifacts.enabled,
+            results=_results(config, server),
             one_child_per_scope=has_own_children(server),
         ),
         server.files.shared_directory,
@@ -112,6 +115,17 @@ def _locator(entry: settings.Locator) -> adapters.Locator:
     )
 
 
+def _results(config: Config, server: Server) -> ResultRules:
+    entry = server.results or config.results
+    return ResultRules(
+        max_inline_bytes=entry.max_inline_bytes,
+        max_inline_tokens=entry.max_inline_tokens,
+        preview_bytes=entry.preview_bytes,
+        search_seconds=entry.search_seconds,
+        tools=frozenset(entry.tools),
+    )
+
+
 def _storage(config: Config) -> Storage:
     return LocalStorage(config.storage.root / "files")
 
@@ -133,7 +147,7 @@ def _rules(config: Config) -> StoreRules:
             case "artifact":
                 return KeepingRule(config.artifacts.max_file_bytes, config.artifacts.ttl_seconds)
             case "result":
-                return KeepingRule(config.limits.max_message_bytes, config.artifacts.ttl_seconds)
+                return KeepingRule(config.limits.max_message_bytes, config.results.ttl_seconds)
 
     return StoreRules(
         rule("upload"),

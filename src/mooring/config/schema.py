@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from mooring.config.files import Adapter, Artifacts, Core, ServerFiles, Uploads
+from mooring.config.files import Adapter, Artifacts, Core, Results, ServerFiles, Uploads
 from mooring.config.units import BYTES, COMMAND, PROFILE
 from mooring.policy.settings import (
     Audit,
@@ -246,6 +246,9 @@ class Server(Struct, frozen=True):
         field(default_factory=list[Adapter])
     )
     files: Annotated[ServerFiles, Meta(description="How the server sees our files.")] = ServerFiles()
+    results: Annotated[
+        Results | None, Meta(description="Another budget for the results of this server.")
+    ] = None
 
 
 class Config(Struct, frozen=True):
@@ -280,6 +283,7 @@ class Config(Struct, frozen=True):
     )
     uploads: Annotated[Uploads, Meta(description="Files that clients send.")] = Uploads()
     artifacts: Annotated[Artifacts, Meta(description="Files that tools make.")] = Artifacts()
+    results: Annotated[Results, Meta(description="Results too big for a model's context.")] = Results()
     core: Annotated[Core, Meta(description="What concerns all servers.")] = Core()
     storage: Annotated[Storage, Meta(description="Where files are kept.")] = Storage()
     trace: Annotated[Trace, Meta(description="Write the conversation to a file.")] = Trace()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +22,7 @@ from mooring.files.links import Links
 from mooring.files.producing import ArtifactMaker, Output, ProducerRules
 from mooring.files.records import FileRecord
 from mooring.files.resources import CURSOR, OwnResources, appended
+from mooring.files.results import ResultKeeper, ResultRules
 from mooring.files.scopes import SHARED_VIEW, Scopes
 from mooring.files.store import FileStore
 from mooring.files.upload_tool import UploadRules
@@ -52,6 +53,7 @@ class ServerFiles:
     uploads: UploadRules
     artifacts: ProducerRules
     artifacts_enabled: bool = True
+    results: ResultRules = field(default_factory=ResultRules)
     one_child_per_scope: bool = False
     """The server is a process of ours that sees the view of its scope only."""
 
@@ -77,9 +79,12 @@ class FileAdapters:
         shown_tool = self._upload_tool or "uploads are switched off here; `get_upload_url`"
         self._resolver = Resolver(store, deliverer, files.id, shown_tool)
         self._maker = ArtifactMaker(store, views, links, files.id, files.artifacts)
-        kinds: list[Kind] = ["artifact"] if files.artifacts.expose_as_resources else []
+        self._results = ResultKeeper(store, files.id, files.results) if files.results.enabled else None
+        kinds: list[Kind] = ["artifact"] if files.artifacts.expose_as_resources and self._captures else []
+        if self._results is not None:
+            kinds.append("result")
         self._resources = OwnResources(store, files.id, kinds)
-        self._has_resources = bool(kinds) and self._captures
+        self._has_resources = bool(kinds)
         self._used: set[str] = set()
         self._methods: dict[str, Method] = {"tools/list": self._list_tools, "tools/call": self._call_tool}
         if self._has_resources:
@@ -114,7 +119,7 @@ class FileAdapters:
     @property
     def capabilities(self) -> dict[str, dict[str, bool]]:
         """What we add to the server's own capabilities."""
-        added: dict[str, dict[str, bool]] = {"tools": {}} if self._upload_tool else {}
+        added: dict[str, dict[str, bool]] = {"tools": {}} if self._own_tools() else {}
         if self._has_resources:
             added["resources"] = {"listChanged": True}
         return added
@@ -135,15 +140,26 @@ class FileAdapters:
         if is_whole:
             self.wiring.learned({str(tool.get("name")) for tool in page.tools})
         tools = [await self._shown(exchange, tool) for tool in page.tools]
-        if page.cursor is None and self._upload_tool is not None:
-            tools = [tool for tool in tools if tool.get("name") != self._upload_tool]
-            tools.append(upload_tool.definition(self._files.id, self._consumers))
+        if page.cursor is None:
+            own = self._own_tools()
+            names = {tool["name"] for tool in own}
+            tools = [*(tool for tool in tools if tool.get("name") not in names), *own]
         members = jsonrpc.members(answer.result)
         members["tools"] = msgspec.Raw(msgspec.json.encode(tools))
         return Answer(version=answer.version, result=jsonrpc.assemble(members))
 
+    def _own_tools(self) -> list[Json]:
+        own: list[Json] = []
+        if self._upload_tool is not None:
+            own.append(upload_tool.definition(self._files.id, self._consumers))
+        return own if self._results is None else [*own, *self._results.definitions()]
+
     async def _shown(self, exchange: Exchange, tool: Json) -> Json:
-        files = self._files.tools.get(str(tool.get("name")))
+        name = str(tool.get("name"))
+        if self._results is not None and self._results.rules.concerns(name):
+            # A result that may be replaced cannot promise its shape.
+            tool = {key: value for key, value in tool.items() if key != "outputSchema"}
+        files = self._files.tools.get(name)
         if files is None:
             return tool
         tool = adapted(tool, files, self._upload_tool, captures=self._files.artifacts_enabled)
@@ -154,10 +170,38 @@ class FileAdapters:
         return found.era is Era.LEGACY and found.capability("tasks") is not None
 
     async def _call_tool(self, exchange: Exchange, handler: Handler) -> Answer | None:
-        name = meta.text(exchange.read_params().name)
-        if name == self._upload_tool and name is not None:
+        name = meta.text(exchange.read_params().name) or ""
+        results = self._results
+        if name and name == self._upload_tool:
             return await self._answer_upload_url(exchange)
-        files = self._files.tools.get(name or "")
+        if results is None:
+            return await self._call_adapted(exchange, handler, name)
+        scope = self._scopes.of_client(exchange.client, self._files.id)
+        if results.is_own(name):
+            return await results.answer(name, _arguments(exchange), scope)
+        if not results.rules.concerns(name):
+            return await self._call_adapted(exchange, handler, name)
+        exchange.relayable = False
+        answer = await self._call_adapted(exchange, handler, name)
+        if answer is None or answer.error or not answer.result:
+            return answer
+        return await self._shortened(exchange, results, name, answer, scope or new_id())
+
+    async def _shortened(
+        self, exchange: Exchange, results: ResultKeeper, name: str, answer: Answer, scope: str
+    ) -> Answer:
+        try:
+            answer, was_kept = await results.shortened(name, answer, scope)
+        except FileFault as error:
+            log.info("%s: a large result was not kept: %s", self._files.id, error)
+            return answer
+        if was_kept:
+            self._used.add(scope)
+            self._tell(exchange.client)
+        return answer
+
+    async def _call_adapted(self, exchange: Exchange, handler: Handler, name: str) -> Answer | None:
+        files = self._files.tools.get(name)
         if files is None:
             return await handler(exchange)
         if jsonrpc.may_contain(exchange.body, b'"task"') and "task" in jsonrpc.members(
@@ -166,10 +210,10 @@ class FileAdapters:
             if await self._server_has_tasks(exchange.client):
                 raise MethodNotFound(f"`{name}` handles files and cannot run as a task: call it without one")
             return await handler(exchange)  # the gateway keeps the task; its call comes back here without it
-        if not self.wiring.is_wired(name or ""):
+        if not self.wiring.is_wired(name):
             self.wiring.changed()  # it may have come since we looked
             await self.wiring.ensure(self._server.upstream.call, exchange)
-            if not self.wiring.is_wired(name or ""):
+            if not self.wiring.is_wired(name):
                 raise InvalidParams(f"`{self._files.id}` has no tool `{name}`: list its tools again")
         try:
             return await self._call_wired(exchange, handler, files)
@@ -231,9 +275,7 @@ class FileAdapters:
         return answers.changed(answer, result)
 
     async def _answer_upload_url(self, exchange: Exchange) -> Answer:
-        given = msgspec.json.decode(
-            jsonrpc.members(exchange.envelope.params).get("arguments") or b"{}", type=dict[str, Any]
-        )
+        given = _arguments(exchange)
         scope = self._scopes.of_client(exchange.client, self._files.id)
         handle = upload_tool.beside(given)
         if scope is None and handle is not None:
@@ -319,3 +361,12 @@ class FileAdapters:
         for stream in list(self._server.listeners):
             if client.principal not in (ANONYMOUS, "") and stream.principal == client.principal:
                 subscriptions.deliver((stream,), RESOURCES_CHANGED, b"")
+
+
+def _arguments(exchange: Exchange) -> Json:
+    """The arguments of a call to a tool of ours."""
+    raw = jsonrpc.members(exchange.envelope.params).get("arguments") or b"{}"
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise InvalidParams(f"`arguments` cannot be read: {error}") from None

@@ -1,0 +1,80 @@
+"""Looking into a large result: search and query, run in a process of its own that can be stopped.
+
+`python -m mooring.files.inspecting` reads one question as a line of JSON and the text after it, and answers
+with a line of JSON. A pattern that never ends ends with its process.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import sys
+from typing import Any, Final, cast
+
+MEMORY_BYTES: Final = 1024**3
+MAX_MATCHES: Final = 50
+CONTEXT_CHARS: Final = 120
+MAX_ANSWER_CHARS: Final = 20_000
+
+
+def search(text: str, pattern: str, most: int) -> dict[str, Any]:
+    """Where a regular expression matches, with what stands around it."""
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        return {"error": f"`pattern` is not a regular expression: {error}"}
+    found: list[dict[str, Any]] = []
+    more = False
+    for match in compiled.finditer(text):
+        if len(found) >= min(most, MAX_MATCHES):
+            more = True
+            break
+        start, end = max(0, match.start() - CONTEXT_CHARS), min(len(text), match.end() + CONTEXT_CHARS)
+        line = text.count("\n", 0, match.start()) + 1
+        about = {"offset": match.start(), "line": line, "match": match.group()[:500]}
+        found.append({**about, "around": text[start:end][:2000]})
+    return {"matches": found, "more": more}
+
+
+def query(text: str, path: str, most: int) -> dict[str, Any]:
+    """What a JSONPath finds (RFC 9535)."""
+    import jsonpath_rfc9535 as jsonpath  # noqa: PLC0415 - only this process needs it
+
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        return {"error": f"the result is not JSON ({error}): use the search tool"}
+    found: list[Any] = []
+    size = 0
+    try:
+        for node in jsonpath.finditer(path, value):
+            found.append({"path": node.path(), "value": node.value})
+            size += len(json.dumps(node.value))
+            if len(found) >= min(most, MAX_MATCHES) or size > MAX_ANSWER_CHARS:
+                return {"found": _cut(found), "more": True}
+    except jsonpath.JSONPathError as error:
+        return {"error": f"`path` is not a JSONPath: {error}"}
+    return {"found": _cut(found), "more": False}
+
+
+def _cut(found: list[Any]) -> list[Any]:
+    """One huge value must not bring back what was too big in the first place."""
+    for entry in found:
+        text = json.dumps(entry["value"], ensure_ascii=False)
+        if len(text) > MAX_ANSWER_CHARS:
+            entry["value"] = text[:MAX_ANSWER_CHARS]
+            entry["cut"] = True
+    return found
+
+
+def main() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    question = cast("dict[str, Any]", json.loads(sys.stdin.buffer.readline()))
+    text = sys.stdin.buffer.read().decode("utf-8", "replace")
+    do = {"search": search, "query": query}[question["do"]]
+    sys.stdout.write(json.dumps(do(text, question["what"], question["most"]), ensure_ascii=False))
+
+
+if __name__ == "__main__":
+    main()

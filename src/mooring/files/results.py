@@ -1,0 +1,269 @@
+"""Results too big for a model's context: kept, replaced by a preview and a handle, looked into by tools."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from mooring.files import answers, handles
+from mooring.files.captured import decoded
+from mooring.files.faults import BadUpload, FileFault
+from mooring.files.locating import blocks
+from mooring.files.pixels import BYTES_PER_TOKEN, image_tokens
+from mooring.files.records import FileRecord
+from mooring.files.store import FileStore
+from mooring.transports.wire import Answer
+
+Json = dict[str, Any]
+MAX_PART_BYTES: Final = 64 * 1024
+DEFAULT_PART_BYTES: Final = 8 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ResultRules:
+    """When a result is too big; None: never."""
+
+    max_inline_bytes: int | None = None
+    max_inline_tokens: int | None = None
+    preview_bytes: int = 2048
+    search_seconds: float = 5.0
+    tools: frozenset[str] = frozenset()
+
+    @property
+    def enabled(self) -> bool:
+        return self.max_inline_bytes is not None or self.max_inline_tokens is not None
+
+    @property
+    def budget_bytes(self) -> int:
+        limits = (
+            self.max_inline_bytes,
+            None if self.max_inline_tokens is None else self.max_inline_tokens * BYTES_PER_TOKEN,
+        )
+        return min(limit for limit in limits if limit is not None)
+
+    def concerns(self, tool: str) -> bool:
+        return not self.tools or tool in self.tools
+
+
+class ResultKeeper:
+    """Keeps the large results of one server."""
+
+    def __init__(self, store: FileStore, server_id: str, rules: ResultRules) -> None:
+        self._store = store
+        self._server = server_id
+        self.rules = rules
+        prefix = server_id.replace(".", "_")
+        self._tools: dict[str, Callable[[Json, str | None], Awaitable[Json]]] = {
+            f"{prefix}_result_read": self._read,
+            f"{prefix}_result_search": self._search,
+            f"{prefix}_result_query": self._query,
+            f"{prefix}_result_list": self._list,
+        }
+
+    def is_own(self, tool: str) -> bool:
+        return tool in self._tools
+
+    def definitions(self) -> list[Json]:
+        handle = {"type": "string", "description": "The `result://` handle."}
+        most = {"type": "integer", "minimum": 1, "maximum": 50, "description": "Most matches (50)."}
+        read, search, query, listing = self._tools
+        return [
+            _tool(
+                read,
+                "Read part of a large result.",
+                {"handle": handle, "offset": _whole("First byte (0)."), "length": _whole("Bytes (8192).")},
+                ["handle"],
+            ),
+            _tool(
+                search,
+                "Search a large result with a regular expression.",
+                {"handle": handle, "pattern": {"type": "string"}, "most": most},
+                ["handle", "pattern"],
+            ),
+            _tool(
+                query,
+                "Query a large JSON result with a JSONPath such as `$.items[?@.id == 7].name`.",
+                {"handle": handle, "path": {"type": "string"}, "most": most},
+                ["handle", "path"],
+            ),
+            _tool(listing, "List the large results that are kept.", {}, []),
+        ]
+
+    # Keeping
+
+    async def shortened(self, tool: str, answer: Answer, scope: str) -> tuple[Answer, bool]:
+        """The answer, or what stands for it when it is too big; and whether it was."""
+        raw = bytes(answer.result)
+        if len(raw) <= self.rules.budget_bytes:
+            return answer, False
+        result: Json = msgspec.json.decode(raw)
+        if result.get("resultType") not in ("complete", None) or cost(result) <= self.rules.budget_bytes:
+            return answer, False
+        text, mime_type = _readable(result)
+        file = await self._store.begin("result", scope, self._server, f"{tool}.{_ending(mime_type)}")
+        try:
+            file.note = f"the result of `{tool}`"
+            await file.write(text.encode())
+            await file.finish()
+            [record] = await self._store.commit([file])
+        except BaseException:
+            await file.abandon()
+            raise
+        return answers.changed(answer, self._stand_in(result, record, text)), True
+
+    def _stand_in(self, result: Json, record: FileRecord, text: str) -> Json:
+        shown = text.encode()[: self.rules.preview_bytes].decode("utf-8", "ignore")
+        read, search, query, _ = self._tools
+        advice = f"`{read}` reads more of it, `{search}` searches it"
+        if record.mime_type == "application/json":
+            advice += f", `{query}` queries it"
+        note = (
+            f"The result has {record.size} bytes and is kept as {record.uri}; {advice}. It begins:\n{shown}"
+        )
+        kept = [block for block in blocks(result) if block.get("type") == "resource_link"]
+        made: Json = {
+            name: value for name, value in result.items() if name not in ("content", "structuredContent")
+        }
+        made["content"] = [{"type": "text", "text": note}, *kept]
+        meta = dict(made.get("_meta") or {})
+        meta["result"] = {"result_uri": record.uri, "size_bytes": record.size, "mime_type": record.mime_type}
+        made["_meta"] = meta
+        return made
+
+    # Looking into them
+
+    async def answer(self, tool: str, given: Json, scope: str | None) -> Answer:
+        try:
+            return answers.own_tool_result(await self._tools[tool](given, scope))
+        except FileFault as error:
+            return answers.own_tool_error(str(error))
+
+    async def _record(self, given: Json, scope: str | None) -> FileRecord:
+        handle = handles.parse(str(given.get("handle")))
+        if handle is None or handle.kind != "result" or (scope is not None and handle.scope != scope):
+            raise BadUpload(f"`handle`: not found: `{str(given.get('handle'))[:200]}`")
+        return await self._store.find(handle, self._server)
+
+    async def _read(self, given: Json, scope: str | None) -> Json:
+        record = await self._record(given, scope)
+        start = _number(given, "offset", 0)
+        length = min(_number(given, "length", DEFAULT_PART_BYTES), MAX_PART_BYTES)
+        start = min(start, record.size)
+        stop = min(start + length, record.size)
+        data = await self._store.read_all(record, start, stop)
+        part: Json = {"text": data.decode("utf-8", "replace"), "offset": start, "total_bytes": record.size}
+        return part | ({"next_offset": stop} if stop < record.size else {})
+
+    async def _search(self, given: Json, scope: str | None) -> Json:
+        return await self._inspect("search", await self._record(given, scope), given, "pattern")
+
+    async def _query(self, given: Json, scope: str | None) -> Json:
+        return await self._inspect("query", await self._record(given, scope), given, "path")
+
+    async def _list(self, given: Json, scope: str | None) -> Json:
+        del given
+        found = [] if scope is None else await self._store.listed(scope, self._server, ["result"])
+        return {
+            "results": [
+                {"handle": record.uri, "name": record.name, "size_bytes": record.size} for record in found
+            ]
+        }
+
+    async def _inspect(self, do: str, record: FileRecord, given: Json, key: str) -> Json:
+        what = given.get(key)
+        if not isinstance(what, str) or not what:
+            raise BadUpload(f"`{key}` must be a text")
+        question = {"do": do, "what": what, "most": _number(given, "most", 50)}
+        data = json.dumps(question).encode() + b"\n" + await self._store.read_all(record)
+        answer = await inspected(data, self.rules.search_seconds)
+        if "error" in answer:
+            raise BadUpload(str(answer["error"]))
+        return answer
+
+
+async def inspected(data: bytes, seconds: float) -> Json:
+    """Ask a process of its own, which is stopped when it takes too long."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "mooring.files.inspecting"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            out, _ = await process.communicate(data)
+    except TimeoutError:
+        raise BadUpload(f"that took longer than {seconds:g} s: ask for something simpler") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0 or not out:
+        raise BadUpload("that could not be done: it needs too much memory; ask for something simpler")
+    return json.loads(out)
+
+
+def cost(result: Json) -> int:
+    """How much of a context a result takes, in bytes of text; pictures count by their pixels."""
+    total = 0
+    for block in blocks(result):
+        data = block.get("data")
+        if block.get("type") == "image" and isinstance(data, str):
+            head = decoded(data[: 64 * 1024 // 4 * 4]) or b""
+            total += image_tokens(head) * BYTES_PER_TOKEN
+        else:
+            total += len(msgspec.json.encode(block))
+    structured = result.get("structuredContent")
+    return max(total, 0 if structured is None else len(msgspec.json.encode(structured)))
+
+
+def _readable(result: Json) -> tuple[str, str]:
+    """What a model would want to look into: structured content, one JSON text, or all texts together."""
+    if result.get("structuredContent") is not None:
+        return msgspec.json.encode(result["structuredContent"]).decode(), "application/json"
+    found = blocks(result)
+    texts = [str(block.get("text", "")) for block in found if block.get("type") == "text"]
+    if len(texts) == len(found) and texts:
+        text = "\n".join(texts)
+        return text, "application/json" if _is_json(text) else "text/plain"
+    return msgspec.json.encode(result.get("content")).decode(), "application/json"
+
+
+def _is_json(text: str) -> bool:
+    if text.lstrip()[:1] not in ("{", "["):
+        return False
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def _ending(mime_type: str) -> str:
+    return "json" if mime_type == "application/json" else "txt"
+
+
+def _number(given: Json, name: str, default: int) -> int:
+    value = given.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise BadUpload(f"`{name}` must be a whole number from 0")
+    return value
+
+
+def _whole(description: str) -> Json:
+    return {"type": "integer", "minimum": 0, "description": description}
+
+
+def _tool(name: str, description: str, properties: Json, required: list[str]) -> Json:
+    return {
+        "name": name,
+        "description": description,
+        "inputSchema": {"type": "object", "properties": properties, "required": required},
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    }

@@ -1,0 +1,129 @@
+"""A result too big for a model's context becomes something the model can look into."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.files.conftest import PEERS, file_server, said, serving
+from tests.support.gateway import Gateway
+from tests.support.peers import Peer, RpcRefused, StreamablePeer
+
+from mooring.files.pixels import dimensions, image_tokens
+from mooring.files.results import cost
+
+ITEMS = [{"id": number, "name": f"name {number}"} for number in range(2000)]
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    budget = {"max_inline_bytes": 1000, "preview_bytes": 100, "search_seconds": 3}
+    quiet = file_server("quiet", results={"max_inline_bytes": None})
+    with serving(tmp_path_factory.mktemp("results"), file_server(), quiet, results=budget) as found:
+        yield found
+
+
+@pytest.fixture(params=["legacy", "modern"])
+def peer(request: pytest.FixtureRequest, gateway: Gateway) -> Iterator[Peer]:
+    with PEERS[request.param](gateway, "files") as found:
+        yield found
+
+
+def kept(peer: Peer, text: str) -> str:
+    result = peer.tool("plain", {"text": text})
+    assert len(json.dumps(result)) < 2000
+    assert said(result).endswith(f"It begins:\n{text[:100]}")
+    return result["_meta"]["result"]["result_uri"]
+
+
+def test_a_small_result_passes_and_a_large_one_is_kept(peer: Peer) -> None:
+    assert said(peer.tool("plain", {"text": "x" * 500})) == "x" * 500
+    handle = kept(peer, "y" * 5000)
+    assert handle.startswith("result://sessions/")
+    contents = peer.request("resources/read", {"uri": handle})["contents"]
+    assert contents[0]["text"] == "y" * 5000
+
+
+def test_a_part_can_be_read(peer: Peer) -> None:
+    handle = kept(peer, "".join(f"{number:05}" for number in range(2000)))
+    part = peer.tool("files_result_read", {"handle": handle, "offset": 50, "length": 10})
+    assert part["structuredContent"] == {
+        "text": "0001000011",
+        "offset": 50,
+        "total_bytes": 10_000,
+        "next_offset": 60,
+    }
+
+
+def test_it_can_be_searched(peer: Peer) -> None:
+    handle = kept(peer, json.dumps(ITEMS, indent=1))
+    found = peer.tool("files_result_search", {"handle": handle, "pattern": r"name 12[34]\b"})
+    assert [match["match"] for match in found["structuredContent"]["matches"]] == ["name 123", "name 124"]
+    wrong = peer.tool("files_result_search", {"handle": handle, "pattern": "(["})
+    assert wrong["isError"]
+    assert "not a regular expression" in said(wrong)
+
+
+def test_json_can_be_queried(peer: Peer) -> None:
+    handle = kept(peer, json.dumps(ITEMS))
+    found = peer.tool("files_result_query", {"handle": handle, "path": "$[?@.id == 1234].name"})
+    assert [entry["value"] for entry in found["structuredContent"]["found"]] == ["name 1234"]
+    wrong = peer.tool("files_result_query", {"handle": handle, "path": "$["})
+    assert "not a JSONPath" in said(wrong)
+
+
+def test_a_pattern_that_never_ends_is_stopped(gateway: Gateway) -> None:
+    with StreamablePeer(gateway, "files") as peer:
+        handle = kept(peer, "a" * 5000)
+        slow = peer.start_tool("files_result_search", {"handle": handle, "pattern": r"(a|a)*b"})
+        assert said(peer.tool("plain", {"text": "meanwhile"})) == "meanwhile"
+        result = slow.result()
+    assert result["isError"]
+    assert "took longer than 3 s" in said(result)
+
+
+def test_nobody_else_sees_it(gateway: Gateway) -> None:
+    with StreamablePeer(gateway, "files") as peer, StreamablePeer(gateway, "files") as stranger:
+        handle = kept(peer, "z" * 5000)
+        mine = peer.tool("files_result_list")["structuredContent"]["results"]
+        assert [entry["handle"] for entry in mine] == [handle]
+        assert stranger.tool("files_result_list")["structuredContent"]["results"] == []
+        assert "not found" in said(stranger.tool("files_result_read", {"handle": handle}))
+        with pytest.raises(RpcRefused):
+            stranger.request("resources/read", {"uri": handle})
+
+
+def test_a_server_may_have_a_budget_of_its_own(gateway: Gateway) -> None:
+    with StreamablePeer(gateway, "quiet") as peer:
+        assert said(peer.tool("plain", {"text": "x" * 5000})) == "x" * 5000
+        assert "quiet_result_read" not in [tool["name"] for tool in peer.request("tools/list")["tools"]]
+
+
+def test_off_by_default(tmp_path: Path) -> None:
+    with serving(tmp_path) as found, StreamablePeer(found, "files") as peer:
+        assert said(peer.tool("plain", {"text": "x" * 100_000})) == "x" * 100_000
+
+
+def png(width: int, height: int) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    rows = zlib.compress(b"".join(b"\0" + b"\0\0\0" * width for _ in range(height)))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def test_pictures_count_by_their_pixels() -> None:
+    small, large = png(30, 25), png(600, 500)
+    assert (dimensions(small), dimensions(large)) == ((30, 25), (600, 500))
+    assert (image_tokens(small), image_tokens(large)) == (1, 400)
+    jpeg = b"\xff\xd8\xff\xe0\x00\x04ab\xff\xc0\x00\x0b\x08\x00\x64\x00\xc8\x03" + b"\0" * 20
+    assert dimensions(jpeg) == (200, 100)
+    assert dimensions(b"GIF89a" + struct.pack("<HH", 7, 9)) == (7, 9)
+    block = {"type": "image", "data": base64.b64encode(small).decode(), "mimeType": "image/png"}
+    assert cost({"content": [block]}) == 4
