@@ -21,6 +21,13 @@ class RegistryError(MooringError):
     api_code = "registry_failed"
 
 
+class NoSuchEntry(RegistryError):
+    """No registry has a server of this name."""
+
+    http_status = 404
+    api_code = "no_such_server"
+
+
 class Input(Struct, frozen=True, omit_defaults=True):
     """A value that the server needs: an environment variable, a header, or part of an argument."""
 

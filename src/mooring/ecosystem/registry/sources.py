@@ -14,12 +14,16 @@ from msgspec import Struct
 
 from mooring.durable import locked, private_folder, replace_file
 from mooring.ecosystem.registry.api import RegistryApi, check_url, fetch
-from mooring.ecosystem.registry.entry import Catalogue, Entry, RegistryError
+from mooring.ecosystem.registry.entry import Catalogue, Entry, NoSuchEntry, RegistryError
 from mooring.ecosystem.registry.reading import read_catalogue
 
 BUILT_IN = "built-in"
 SourceKind = Literal["built-in", "file", "url", "api"]
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+class AmbiguousName(RegistryError):
+    """Several servers are called so."""
 
 
 class Source(Struct, frozen=True, omit_defaults=True):
@@ -114,13 +118,15 @@ class Registries:
         for source in self._chosen(registry):
             try:
                 found = self._one(source, name, version, problems)
+            except AmbiguousName:
+                raise
             except RegistryError as error:
                 problems.append(f"{source.name}: {error}")
                 continue
             if found is not None:
                 return msgspec.structs.replace(found, registry=source.name)
         reasons = f" ({'; '.join(problems)})" if problems else ""
-        raise RegistryError(f"no registry has a server `{name}`{reasons}: look for it with `mooring search`")
+        raise NoSuchEntry(f"no registry has a server `{name}`{reasons}: look for it with `mooring search`")
 
     def versions(self, entry: Entry) -> list[str]:
         """The versions its registry has; one that keeps only the latest has one."""
@@ -142,7 +148,7 @@ class Registries:
             named = [entry for entry in catalogue.entries if entry.short_name == name]
         if len({entry.name for entry in named}) > 1:
             listed = ", ".join(f"`{entry.name}`" for entry in named[:5])
-            raise RegistryError(f"several servers are called `{name}`: say which of {listed}")
+            raise AmbiguousName(f"several servers are called `{name}`: say which of {listed}")
         if version is not None:
             if named and source.kind == "api":
                 return self._api(source).entry(named[0].name, version)

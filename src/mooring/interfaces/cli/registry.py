@@ -135,7 +135,9 @@ def _facts(entry: Entry) -> list[tuple[str, str]]:
         made.append(
             (
                 "verified",
-                "with the key it names, before it runs" if built.public_key else "no: it names no key",
+                "`mooring run` checks it with the key it names"
+                if built.public_key
+                else "no: it names no key",
             )
         )
     return [(name, value) for name, value in made if value]

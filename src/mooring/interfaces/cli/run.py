@@ -88,7 +88,14 @@ def _source(arguments: argparse.Namespace) -> Json:
         return {"mooring": {"command": after, "cwd": str(Path.cwd())}}
     if source.startswith(("http://", "https://")):
         return {"remote_url": source}
-    return {"image": source, **({"cmd_args": after} if after else {})}
+    known = None if "://" in source else _from_registry(source, arguments)
+    return known or {"image": source, **({"cmd_args": after} if after else {})}
+
+
+def _from_registry(source: str, arguments: argparse.Namespace) -> Json | None:
+    from mooring.interfaces.cli.run_registry import document_for  # noqa: PLC0415 - others need not wait
+
+    return document_for(source, _environment(arguments), arguments)
 
 
 def read_document(path: Path) -> Json:

@@ -31,8 +31,8 @@ def _add_run(commands: Any, where: argparse.ArgumentParser) -> None:
         "source",
         metavar="SERVER",
         nargs="?",
-        help="`npx://PACKAGE[@VERSION]`, `uvx://PACKAGE[@VERSION]`, `go://PATH`, an image, a URL, or the "
-        "file of a RunConfig",
+        help="`npx://PACKAGE[@VERSION]`, `uvx://PACKAGE[@VERSION]`, `go://PATH`, the name of a server in a "
+        "registry, an image, a URL, or the file of a RunConfig",
     )
     run.add_argument(
         "--from-config", metavar="FILE", help="a RunConfig in JSON or YAML; other flags go before it"
