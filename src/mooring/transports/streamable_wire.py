@@ -4,20 +4,17 @@ event stream."""
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
 from mooring.errors import RpcError, UpstreamFailed, UpstreamUnavailable
 from mooring.protocol import jsonrpc
-from mooring.protocol.sse import Event, EventPart, EventReader, EventTooLarge
+from mooring.transports.answer_stream import AnswerStream, UnsolicitedStream
 from mooring.transports.http_client import ClientPool, Response
 from mooring.transports.http_errors import ConnectFailed, ConnectionLost, TransportError
+from mooring.transports.large_answers import SPILL_BYTES, Collector
 from mooring.transports.wire import Answer, Leg, Relay, SessionLost, WireEvents
 
-SPILL_BYTES: Final = 256 * 1024
-"""An event larger than this flows through while it arrives instead of being collected first."""
 REPEATABLE: Final = frozenset(
     {
         "initialize",
@@ -37,18 +34,8 @@ RETRY_MILLISECONDS: Final = 1000
 """How long to wait before polling a stream again when the server expressed no wish."""
 POLLS_IN_VAIN: Final = 5
 """A stream that was resumed this often without one new event is given up."""
-LINGER_SECONDS: Final = 1.0
-"""How long a server may leave a stream open once it has answered; then we close the connection."""
 STREAM_RETRY_SECONDS: Final = (0.5, 30.0)
 """First and longest wait before the standalone stream is opened again."""
-
-_RESPONSE_HEAD = re.compile(
-    rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?(?:"id"\s*:\s*(?P<id>"(?:[^"\\]|\\.)*"|-?\d+)\s*,\s*)?'
-    rb'(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"(?:result|error)"\s*:'
-)
-
-
-_COMPLETE = re.compile(rb'"resultType"\s*:\s*"complete"')
 
 
 class StreamableWire:
@@ -135,7 +122,7 @@ class StreamableWire:
                 return await self._json(leg, response)
             if leg.on_streaming is not None:
                 leg.on_streaming()
-            stream = _AnswerStream(self, leg, response, self._max_bytes)
+            stream = AnswerStream(self, leg, response, self._max_bytes)
             leg.flow = response
             try:
                 answer = await stream.answered
@@ -147,7 +134,7 @@ class StreamableWire:
             polls_in_vain = polls_in_vain + 1 if stream.empty else 0
             response = await self._resume(leg, stream, polls_in_vain)
 
-    async def _resume(self, leg: Leg, stream: _AnswerStream, polls_in_vain: int) -> Response:
+    async def _resume(self, leg: Leg, stream: AnswerStream, polls_in_vain: int) -> Response:
         """The request was accepted: whatever goes wrong from here on, it must not be sent again."""
         try:
             response = await self._poll(leg, stream, polls_in_vain)
@@ -158,7 +145,7 @@ class StreamableWire:
             raise UpstreamFailed(f"the server would not resume its stream: HTTP {response.status}")
         return response
 
-    async def _poll(self, leg: Leg, stream: _AnswerStream, polls_in_vain: int) -> Response:
+    async def _poll(self, leg: Leg, stream: AnswerStream, polls_in_vain: int) -> Response:
         """The server closed the stream before answering (2025-11-25): come back for the rest of it."""
         if stream.last_id is None or self.session_id is None or polls_in_vain >= POLLS_IN_VAIN:
             raise UpstreamFailed("the server closed its stream before answering")
@@ -205,7 +192,7 @@ class StreamableWire:
     async def _json(self, leg: Leg, response: Response) -> Answer:
         if response.complete:
             return self.read_answer(leg, response.body())
-        collected = _Collector(response, SPILL_BYTES if leg.relayable else self._max_bytes)
+        collected = Collector(response, SPILL_BYTES if leg.relayable else self._max_bytes)
         try:
             whole = await collected.ready
         except BaseException:
@@ -298,7 +285,7 @@ class StreamableWire:
                         self._events.on_lost("the server has forgotten the session")
                     return  # 405: the server has no such stream, which the specification allows
                 wait = STREAM_RETRY_SECONDS[0]
-                last_id = await _Unsolicited(self._events, response, self._max_bytes).ended or last_id
+                last_id = await UnsolicitedStream(self._events, response, self._max_bytes).ended or last_id
             await asyncio.sleep(wait)
             wait = min(wait * 2, longest)
 
@@ -309,256 +296,6 @@ class HttpRefused(UpstreamFailed):
     def __init__(self, status: int, *, started: bool) -> None:
         super().__init__(f"the server answered HTTP {status}", started=started)
         self.http_status = status
-
-
-class _AnswerStream:
-    """An event stream that ends with the answer to one request."""
-
-    def __init__(self, wire: StreamableWire, leg: Leg, response: Response, max_bytes: int) -> None:
-        self.answered: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
-        self.retry: int | None = None
-        self.empty = True
-        self._wire = wire
-        self._leg = leg
-        self._response = response
-        self._reader = EventReader(max_bytes, SPILL_BYTES)
-        self._parts: list[bytes] = []
-        self._relay: _PartRelay | None = None
-        self._over = False
-        self._linger: asyncio.TimerHandle | None = None
-        response.attach(self._on_data, self._on_end)
-
-    @property
-    def last_id(self) -> str | None:
-        return self._reader.last_id
-
-    def _on_data(self, data: bytes) -> None:
-        try:
-            for event in self._reader.feed(data):
-                self.empty = False
-                if self._over:
-                    continue  # after its answer a server has nothing more to say on this stream
-                if isinstance(event, Event):
-                    self._on_event(event)
-                else:
-                    self._on_part(event)
-        except EventTooLarge as error:
-            self._fail(UpstreamFailed(str(error)))
-        except RpcError as error:
-            self._fail(UpstreamFailed(f"the server sent something else than JSON-RPC: {error}"))
-
-    def _on_event(self, event: Event) -> None:
-        if event.retry is not None:
-            self.retry = event.retry
-        if not event.data:
-            return
-        jsonrpc.check_text(event.data)
-        if jsonrpc.is_batch(event.data):
-            for message in jsonrpc.split_batch(event.data):
-                self._on_message(bytes(message))
-        else:
-            self._on_message(event.data)
-
-    def _on_message(self, data: bytes) -> None:
-        envelope = jsonrpc.decode(data)
-        if envelope.method is not None:
-            self._wire.traced_in(data)
-            self._leg.on_message(envelope, data)
-        elif not self.answered.done():
-            try:
-                self.answered.set_result(self._wire.read_answer(self._leg, data))
-            except UpstreamFailed as error:
-                self._fail(error)
-            else:
-                self._finish()
-
-    def _on_part(self, part: EventPart) -> None:
-        """A large event: let it flow through if it is the answer and may keep its id, else collect it."""
-        if part.first:
-            head = _RESPONSE_HEAD.match(part.data)
-            plain = not self._leg.only_complete or _COMPLETE.search(part.data) is not None
-            if self._leg.relayable and plain and head is not None and head["id"] in (None, self._leg.id):
-                self._relay = _PartRelay(self._response)
-                if not self.answered.done():
-                    self.answered.set_result(Answer(version=self._wire.version, relay=self._relay))
-        if self._relay is not None:
-            self._relay.feed(part.data)
-            if part.last:
-                self._relay.finish(None)
-                self._finish()
-            return
-        self._parts.append(part.data)
-        if part.last:
-            data = b"".join(self._parts)
-            self._parts.clear()
-            self._on_event(Event(data, part.event, part.id, part.retry))
-
-    def _finish(self) -> None:
-        self._over = True
-        self._linger = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._response.abort)
-
-    def _on_end(self, error: Exception | None) -> None:
-        if self._linger is not None:
-            self._linger.cancel()
-        if self._relay is not None:
-            self._relay.finish(
-                error or UpstreamFailed("the server closed its stream in the middle of an answer")
-            )
-        elif not self.answered.done():
-            resumable = self._reader.last_id is not None
-            if error is not None and not resumable:
-                self._fail(UpstreamFailed(str(error)))
-            else:
-                self.answered.set_result(None)
-
-    def _fail(self, error: Exception) -> None:
-        self._response.abort()
-        if self._relay is not None:
-            self._relay.finish(error)
-        elif not self.answered.done():
-            self.answered.set_exception(error)
-
-
-class _Collector:
-    """A JSON body on its way: collected while it is small, left to flow through once it is not."""
-
-    def __init__(self, response: Response, limit: int) -> None:
-        self.ready: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
-        length = response.header(b"content-length")
-        encoded = response.header(b"content-encoding")
-        self.length = int(length) if length is not None and encoded is None else None
-        self._response = response
-        self._limit = limit
-        self._parts: list[bytes] = []
-        self._size = 0
-        response.attach(self._on_data, self._on_end)
-
-    def _on_data(self, data: bytes) -> None:
-        self._parts.append(data)
-        self._size += len(data)
-        if self._size > self._limit and not self.ready.done():
-            self._response.pause()
-            self.ready.set_result(None)
-
-    @property
-    def is_complete_result(self) -> bool:
-        """Whether the beginning shows that no questions are in it."""
-        return any(_COMPLETE.search(part[:SPILL_BYTES]) is not None for part in self._parts[:1])
-
-    async def everything(self, limit: int) -> bytes:
-        """After all, wait for the whole of it."""
-        self._limit = limit
-        self.ready = asyncio.get_running_loop().create_future()
-        self._response.resume()
-        whole = await self.ready
-        if whole is None:
-            raise UpstreamFailed(f"the server's answer is larger than {limit} bytes")
-        return whole
-
-    def _on_end(self, error: Exception | None) -> None:
-        if self.ready.done():
-            return
-        if error is not None:
-            self.ready.set_exception(UpstreamFailed(str(error)))
-        else:
-            self.ready.set_result(b"".join(self._parts))
-
-    def attach(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None], /) -> None:
-        for data in self._parts:
-            on_data(data)
-        self._parts.clear()
-        self._response.attach(on_data, on_end)
-        self._response.resume()
-
-    def pause(self) -> None:
-        self._response.pause()
-
-    def resume(self) -> None:
-        self._response.resume()
-
-    def abort(self) -> None:
-        self._response.abort()
-
-
-class _PartRelay:
-    """The data of a large event that is still arriving."""
-
-    def __init__(self, response: Response) -> None:
-        self.length: int | None = None
-        self._response = response
-        self._early: list[bytes] = []
-        self._ended: tuple[Exception | None] | None = None
-        self._on_data: Callable[[bytes], None] | None = None
-        self._on_end: Callable[[Exception | None], None] | None = None
-
-    def attach(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None], /) -> None:
-        for data in self._early:
-            on_data(data)
-        self._early.clear()
-        self._on_data, self._on_end = on_data, on_end
-        if self._ended is not None:
-            on_end(self._ended[0])
-
-    def feed(self, data: bytes) -> None:
-        if self._on_data is not None:
-            self._on_data(data)
-        else:
-            self._early.append(data)
-
-    def finish(self, error: Exception | None) -> None:
-        if self._ended is None:
-            self._ended = (error,)
-            if self._on_end is not None:
-                self._on_end(error)
-
-    def pause(self) -> None:
-        self._response.pause()
-
-    def resume(self) -> None:
-        self._response.resume()
-
-    def abort(self) -> None:
-        self._response.abort()
-
-
-class _Unsolicited:
-    """The standalone stream: whatever arrives belongs to no request. `ended` gives the last event's id."""
-
-    def __init__(self, events: WireEvents, response: Response, max_bytes: int) -> None:
-        self.ended: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._events = events
-        self._reader = EventReader(max_bytes)
-        response.attach(self._on_data, self._on_end)
-        self.ended.add_done_callback(lambda _: response.abort())
-
-    def _on_data(self, data: bytes) -> None:
-        try:
-            events = self._reader.feed(data)
-        except EventTooLarge as error:
-            self._events.on_noise(b"", str(error))
-            self._on_end(error)
-            return
-        for event in events:
-            if event.data:
-                self._on_message(event.data)
-
-    def _on_message(self, data: bytes) -> None:
-        try:
-            jsonrpc.check_text(data)
-            envelope = jsonrpc.decode(data)
-        except RpcError as error:
-            self._events.on_noise(data, str(error))
-        else:
-            if self._events.tracing:
-                self._events.on_traffic("in", data)
-            if envelope.method is None:
-                self._events.on_noise(data, "an answer on the stream that carries none")
-            else:
-                self._events.on_unsolicited(envelope, data)
-
-    def _on_end(self, _error: Exception | None) -> None:
-        if not self.ended.done():
-            self.ended.set_result(self._reader.last_id)
 
 
 def _translated(error: TransportError, *, repeatable: bool = False) -> UpstreamFailed:
