@@ -132,6 +132,12 @@ def test_progress_is_told_to_whoever_asks_for_events(gateway: Gateway) -> None:
     assert results == [{"name": "s", "ok": True, "status": "running", "error": None}]
 
 
+def test_what_may_be_repeated_may_be_given_once_or_twice(gateway: Gateway) -> None:
+    for query in ("kind=events", "kind=events&kind=server"):
+        status, headers, _ = ask(gateway.socket, "GET", f"/api/v1/workloads/s/logs?{query}")
+        assert (status, headers["content-type"]) == (200, "application/x-ndjson")
+
+
 def test_a_query_written_twice_is_refused_rather_than_guessed(gateway: Gateway) -> None:
     status, _, _ = ask(gateway.socket, "GET", "/api/v1/workloads/s/logs?lines=1&lines=2")
     assert status == 400

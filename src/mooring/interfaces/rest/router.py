@@ -99,7 +99,10 @@ def _read_query(request: Request, operation: Operation) -> Any:
 
 
 def _is_list(kind: Any) -> bool:
-    return isinstance(msgspec.inspect.type_info(kind), msgspec.inspect.ListType)
+    found = msgspec.inspect.type_info(kind)
+    while isinstance(found, msgspec.inspect.Metadata):
+        found = found.type
+    return isinstance(found, msgspec.inspect.ListType)
 
 
 def _read_body(request: Request, operation: Operation) -> Any:
