@@ -28,6 +28,7 @@ from mooring.errors import MooringError
 from mooring.gateway.detection import Verdict
 from mooring.gateway.dispatch import Dispatcher
 from mooring.gateway.health import BreakerPolicy
+from mooring.gateway.in_flight import InFlightLimit
 from mooring.gateway.interactions import Interactions
 from mooring.gateway.principal import ANONYMOUS, NOBODY, Caller
 from mooring.gateway.sealing import Seal, load_key
@@ -109,7 +110,9 @@ class Gateway:
         self._directory = DataDirectory(root)
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._seal = Seal(load_key(root / "seal.key"))
-        self._sessions = SessionTable(self._seal, config.sessions.idle_ttl_seconds)
+        self._sessions = SessionTable(
+            self._seal, config.sessions.idle_ttl_seconds, config.sessions.max_active
+        )
         self._interactions = Interactions(self._seal, config.sessions.suspended_ttl_seconds)
         self._dispatcher = Dispatcher()
         self._trace_file = (
@@ -234,6 +237,11 @@ class Gateway:
             door=self._door(),
             place_of=self._place,
             documents=dict(filter(None, (self._document(name) for name in self.servers))),
+            mounts={
+                entry.mount_path.encode(): f"/mcp/{entry.id}".encode()
+                for entry in config.servers
+                if entry.mount_path is not None
+            },
         )
 
     # Servers come and go
@@ -327,6 +335,10 @@ class Gateway:
         chain = self._guard.chain_for(entry)
         middlewares, methods = chain.middlewares, chain.methods
         adapters = adapters_for(self._files, self._config, entry) if self._wants_files(entry) else None
+        in_flight = self._config.sessions.max_in_flight_per_session
+        if in_flight is not None:
+            methods = None if methods is None or middlewares else frozenset({"tools/call"})
+            middlewares = [InFlightLimit(in_flight), *middlewares]
         if adapters is not None:
             methods = adapters.methods_after(methods if middlewares else frozenset())
             middlewares = [*middlewares, adapters]

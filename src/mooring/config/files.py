@@ -21,6 +21,9 @@ class Uploads(Struct, frozen=True):
         Meta(description="Offer `<server>_get_upload_url` on servers with an `upload_consumer`."),
     ] = True
     max_file_bytes: Annotated[int, Meta(ge=1, extra=BYTES, description="Largest single file.")] = 50 * 1024**2
+    path: Annotated[
+        str, Meta(pattern=r"^(/[A-Za-z0-9._-]+)+$", description="Where uploads go: `<path>/<server>`.")
+    ] = "/upload"
     max_files: Annotated[int, Meta(ge=1, description="Most files in one multipart request.")] = 100
     ttl_seconds: Annotated[
         float, Meta(gt=0, description="How long an upload is kept after it was last used.")

@@ -29,7 +29,7 @@ def service_for(config: Config, seal: Seal, key: bytes) -> FileService:
     """Everything about files of one gateway."""
     folder = config.storage.root / "files"
     store = FileStore(Database(folder / "state.sqlite3"), _storage(config), _quotas(config), _rules(config))
-    return FileService(store, Links(seal, key), Scopes(key), folder / "views")
+    return FileService(store, Links(seal, key, config.uploads.path), Scopes(key), folder / "views")
 
 
 def wants_files(config: Config, server: Server) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from mooring.config import desktop
+from mooring.config import adapter_format, desktop
 from mooring.config.absent import refuse_absent
 from mooring.config.locations import default_data_directory
 from mooring.config.problems import ConfigError, Problem
@@ -67,6 +67,8 @@ def load_with_notes(
     notes: tuple[str, ...] = ()
     if desktop.is_desktop(document.value):
         notes = desktop.translate(document, default_data_directory(variables))
+    elif adapter_format.is_adapter(document.value):
+        notes = adapter_format.translate(document)
     if listen is not None:
         document.value["listen"] = listen
         document.positions.pop(("listen",), None)
@@ -120,16 +122,12 @@ def _refuse_foreign(path: Path, document: Document) -> None:
     value = document.value
     if not isinstance(value, dict):
         document.report((), "holds no keys: start it with `mooring: 1`")
-    elif "mooring" not in value and not desktop.is_desktop(cast("object", value)):
+    elif not ("mooring" in value or desktop.is_desktop(cast("object", value)) or adapter_format.is_adapter(value)):
         document.report((), _foreign_message(cast("dict[str, Any]", value)))
     _stop_on_problems(path, document)
 
 
 def _foreign_message(value: dict[str, Any]) -> str:
-    servers = value.get("servers")
-    entries = cast("list[Any]", servers) if isinstance(servers, list) else []
-    if any(isinstance(entry, dict) and "mount_path" in entry for entry in entries):
-        return f"is a Remote MCP Adapter configuration, which this version cannot serve yet: {_OWN_FORMAT}"
     if "schema_version" in value or {"image", "transport"} <= value.keys() or "remote_url" in value:
         return f"is a ToolHive RunConfig, which this version cannot serve yet: {_OWN_FORMAT}"
     return "is not a Mooring file: add the line `mooring: 1` at its top"

@@ -91,6 +91,14 @@ class Sessions(Struct, frozen=True):
             "is given up.",
         ),
     ] = 600
+    max_active: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Most sessions open at the same time; one more is refused. `null`: 50,000."),
+    ] = None
+    max_in_flight_per_session: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="Most tool calls that one session may have running. `null`: any."),
+    ] = None
     max_total_session_size: Annotated[
         Annotated[int, Meta(ge=1, extra=BYTES)] | None,
         Meta(description="Most bytes of files that one session may keep. `null`: any."),
@@ -242,6 +250,10 @@ class Server(Struct, frozen=True):
     tools: Annotated[Tools, Meta(description="Which tools clients see, and how.")] = Tools()
     timeouts: Annotated[Timeouts, Meta(description="How long the server may take.")] = Timeouts()
     breaker: Annotated[Breaker, Meta(description="When a failing server is left alone.")] = Breaker()
+    mount_path: Annotated[
+        Annotated[str, Meta(pattern=r"^(/[A-Za-z0-9._-]+)+$")] | None,
+        Meta(description="Another path at which clients find this server, besides `/mcp/<id>`."),
+    ] = None
     adapters: Annotated[list[Adapter], Meta(description="Tools of this server that take or make files.")] = (
         field(default_factory=list[Adapter])
     )

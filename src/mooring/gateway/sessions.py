@@ -36,9 +36,10 @@ class TooManySessions(MooringError):
 class SessionTable:
     """Every open legacy session, by its id."""
 
-    def __init__(self, seal: Seal, idle_ttl_seconds: float) -> None:
+    def __init__(self, seal: Seal, idle_ttl_seconds: float, most: int | None = None) -> None:
         self._seal = seal
         self._ttl = idle_ttl_seconds
+        self._most = most or MAX_SESSIONS
         self._sessions: dict[bytes, tuple[LegacyClient, Server, int]] = {}
         self._due: dict[int, dict[LegacyClient, None]] = {}
         self._swept = 0
@@ -57,7 +58,7 @@ class SessionTable:
         channel: Callable[[bytes], None] | None = None,
     ) -> LegacyClient:
         """A new session, not yet initialized. Its id names server and principal to whoever holds the key."""
-        if len(self._sessions) >= MAX_SESSIONS:
+        if len(self._sessions) >= self._most:
             raise TooManySessions("too many sessions are open; end some, or try again later")
         alias = secrets.token_hex(6)
         values = {"server": server.id, "principal": caller.principal.id, "alias": alias}

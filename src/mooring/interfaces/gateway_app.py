@@ -48,6 +48,8 @@ class Rules:
     door: Door | None = None
     place_of: Callable[[str], Place] | None = None
     documents: dict[bytes, Buffered] = field(default_factory=dict[bytes, Buffered])
+    mounts: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
+    """Further paths of servers, and the ones they stand for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +138,8 @@ class GatewayApp:
         if self._guard.refusal(request) is not None:
             return self._refused
         route = self._routes.get(request.path)
+        if route is None and request.path in self._rules.mounts:
+            route = self._routes.get(self._rules.mounts[request.path])
         if route is not None:
             if request.method == b"OPTIONS":
                 return self._preflight
