@@ -35,13 +35,35 @@ def ordinary(message: Json) -> Json | None:
         case "initialize":
             return introduction()
         case "tools/list":
-            return {"tools": []}
+            return listed(params.get("cursor"))
         case "tools/call" if params["name"] == "good":
             return text(f"good {os.getpid()}")
         case "tools/call":
             return None
         case _:
             return {}
+
+
+def listed(cursor: str | None) -> Json:
+    """Tools that die, and what they are declared to be; each on a page of its own."""
+    tools: list[Json] = [
+        {"name": "die_once", "inputSchema": {}},
+        {"name": "die_once_destructive", "annotations": {"idempotentHint": False, "readOnlyHint": False}},
+        {"name": "die_once_idempotent", "annotations": {"idempotentHint": True, "title": "x"}},
+        {"name": "die_once_read_only", "annotations": {"readOnlyHint": True}},
+        {"name": "die_always", "annotations": {"idempotentHint": True}},
+        {"name": "talk_and_die", "annotations": {"idempotentHint": True}},
+    ]
+    page = int(cursor or 0)
+    more = {"nextCursor": str(page + 1)} if page + 1 < len(tools) else {}
+    return {"tools": [{"inputSchema": {"type": "object"}, **tools[page]}], **more}
+
+
+def runs_again(params: Json) -> bool:
+    """Counts how often a tool ran; whether this time it lives to tell."""
+    with open(params["arguments"]["count"], "a+b") as file:
+        file.write(b"x")
+        return file.tell() > 1 and params["name"].startswith("die_once")
 
 
 def text(words: str) -> Json:
@@ -111,6 +133,13 @@ class Stdio:
                     self.write(b"x" * 1_000_000)
                 self.write(b'"}}\n')
             case "die":
+                os._exit(7)
+            case name if name.startswith(("die_", "talk_")) and "count" in params["arguments"]:
+                if runs_again(params):
+                    self.line({"id": number, "result": text("second time")})
+                    return
+                if name == "talk_and_die":
+                    self.write(chatter(params["_meta"]["progressToken"], 1) + b"\n")
                 os._exit(7)
             case "die_in_a_line":
                 self.write(b'{"jsonrpc":"2.0","id":%d,"resu' % number)
@@ -196,6 +225,13 @@ class Http(BaseHTTPRequestHandler):
             case "die":
                 self.begin()
                 self.event(chatter(None, 1))
+                self.connection.close()
+            case name if name.startswith(("die_", "talk_")) and "count" in params["arguments"]:
+                if runs_again(params):
+                    return self.json({"id": number, "result": text("second time")})
+                if name == "talk_and_die":
+                    self.begin()
+                    self.event(chatter(params["_meta"]["progressToken"], 1))
                 self.connection.close()
             case "half":
                 self.send_response(200)
