@@ -124,6 +124,10 @@ class UpstreamUnavailable(UpstreamFailed):
         super().__init__(message, started=False)
 
 
+class SessionDied(UpstreamFailed):
+    """The session or its connection ended while the request was under way: it may have run."""
+
+
 class UpstreamTimedOut(UpstreamFailed):
     code = UPSTREAM_TIMED_OUT
 

@@ -131,6 +131,8 @@ class Exchange(msgspec.Struct, eq=False):
     posted: Posted | None = None
     caller: Caller = NOBODY
     """Who sent this very request: a later one of the same session may come with another credential."""
+    heard_of: bool = False
+    """Its client has heard something of it already."""
     guarded: bool = False
     """A part of a request that the chain has already let through."""
 
@@ -147,6 +149,7 @@ class Exchange(msgspec.Struct, eq=False):
 
     def emit(self, message: bytes) -> None:
         """Something the server says while it works on this request."""
+        self.heard_of = True
         if self.sink is not None:
             self.sink.emit(message)
         elif self.parked is not None:

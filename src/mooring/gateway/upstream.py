@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
 
-from mooring.errors import RpcError, UpstreamFailed, UpstreamTimedOut, UpstreamUnavailable
+from mooring.errors import RpcError, SessionDied, UpstreamFailed, UpstreamTimedOut, UpstreamUnavailable
 from mooring.gateway.clients import LegacyClient
 from mooring.gateway.detection import Detector, Opening, Verdict
 from mooring.gateway.direct import DIRECT_BYTES, Direct, Home, Lane
@@ -18,9 +18,10 @@ from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.health import BreakerPolicy, Health
 from mooring.gateway.legacy_session import INTERACTIVE, POOLED
 from mooring.gateway.profile import Profile
+from mooring.gateway.repeating import is_harmless
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream_session import UpstreamSession
-from mooring.protocol import jsonrpc
+from mooring.protocol import jsonrpc, meta
 from mooring.protocol.versions import LATEST_LEGACY, Era
 from mooring.transports.dialing import Dialer, Transport
 from mooring.transports.streamable_wire import HttpRefused
@@ -115,7 +116,8 @@ class Upstream:
         return True
 
     async def call(self, exchange: Exchange) -> Answer:
-        """Hand a request to the right session. It is tried again only if it provably never started."""
+        """Hand a request to the right session. It is tried again only if it provably never started, or if
+        its tool is declared to do no harm by running twice."""
         client = exchange.client
         retries = self.policy.session_retries
         while True:
@@ -139,7 +141,7 @@ class Upstream:
                 raise
             except UpstreamFailed as error:
                 self._take_note(error)
-                if retries <= 0 or error.started:
+                if retries <= 0 or (error.started and not await self._may_repeat(exchange, error)):
                     raise
                 retries -= 1
                 continue
@@ -148,6 +150,19 @@ class Upstream:
                     self._wake_lease_waiters()
             self.health.succeeded(monotonic())
             return answer
+
+    async def _may_repeat(self, exchange: Exchange, error: UpstreamFailed) -> bool:
+        """Whether a call that may have run can run again without harm, and without its client noticing."""
+        if exchange.method != "tools/call" or not isinstance(error, SessionDied) or exchange.heard_of:
+            return False
+        tool = meta.text(exchange.read_params().name) or ""
+        try:
+            if self.policy.share == "call":
+                async with self._own_session(exchange.client) as session:
+                    return await is_harmless(session, tool)
+            return await is_harmless(await self.session_for(exchange.client), tool)
+        except UpstreamFailed:
+            return False
 
     def _take_note(self, error: UpstreamFailed) -> None:
         if isinstance(error, SessionLost):

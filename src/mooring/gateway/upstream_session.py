@@ -88,6 +88,10 @@ class UpstreamSession(ABC):
         return None
 
     @abstractmethod
+    async def request(self, method: str, params: bytes | Raw = b"") -> Answer:
+        """A request of our own."""
+
+    @abstractmethod
     async def notify(self, client: Client, envelope: Envelope, data: bytes) -> None: ...
 
     @abstractmethod

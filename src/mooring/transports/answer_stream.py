@@ -6,7 +6,7 @@ import asyncio
 import re
 from typing import Final, Protocol
 
-from mooring.errors import RpcError, UpstreamFailed
+from mooring.errors import RpcError, SessionDied, UpstreamFailed
 from mooring.protocol import jsonrpc
 from mooring.protocol.sse import Event, EventPart, EventReader, EventTooLarge
 from mooring.transports.http_response import Response
@@ -127,7 +127,7 @@ class AnswerStream:
         elif not self.answered.done():
             resumable = self._reader.last_id is not None
             if error is not None and not resumable:
-                self._fail(UpstreamFailed(str(error)))
+                self._fail(SessionDied(str(error)))
             else:
                 self.answered.set_result(None)
 

@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from mooring.errors import RpcError, UpstreamFailed
+from mooring.errors import RpcError, SessionDied, UpstreamFailed
 from mooring.protocol import jsonrpc, meta
 from mooring.protocol.jsonrpc import Envelope
 from mooring.transports.wire import Answer, Leg, WireEvents
@@ -172,7 +172,7 @@ class DuplexWire(ABC):
         self._lost = reason
         for _, future in self._waiting.values():
             if not future.done():
-                future.set_exception(UpstreamFailed(reason))
+                future.set_exception(SessionDied(reason))
         self._events.on_lost(reason)
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from mooring.errors import UpstreamFailed
+from mooring.errors import SessionDied, UpstreamFailed
 from mooring.transports.http_response import Response
 
 SPILL_BYTES: Final = 256 * 1024
@@ -60,7 +60,7 @@ class Collector:
         if self.ready.done():
             return
         if error is not None:
-            self.ready.set_exception(UpstreamFailed(str(error)))
+            self.ready.set_exception(SessionDied(str(error)))
         else:
             self.ready.set_result(b"".join(self._parts))
 

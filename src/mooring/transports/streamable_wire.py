@@ -7,7 +7,7 @@ import asyncio
 from contextlib import suppress
 from typing import Final
 
-from mooring.errors import RpcError, UpstreamFailed, UpstreamUnavailable
+from mooring.errors import RpcError, SessionDied, UpstreamFailed, UpstreamUnavailable
 from mooring.protocol import jsonrpc
 from mooring.transports.answer_stream import AnswerStream, UnsolicitedStream
 from mooring.transports.http_client import ClientPool, Response
@@ -139,10 +139,10 @@ class StreamableWire:
         try:
             response = await self._poll(leg, stream, polls_in_vain)
         except UpstreamFailed as error:
-            raise UpstreamFailed(str(error)) from error
+            raise SessionDied(str(error)) from error
         if response.status != 200:
             response.abort()
-            raise UpstreamFailed(f"the server would not resume its stream: HTTP {response.status}")
+            raise SessionDied(f"the server would not resume its stream: HTTP {response.status}")
         return response
 
     async def _poll(self, leg: Leg, stream: AnswerStream, polls_in_vain: int) -> Response:
@@ -303,7 +303,9 @@ def _translated(error: TransportError, *, repeatable: bool = False) -> UpstreamF
     something that changes nothing does no harm."""
     if isinstance(error, ConnectionLost) and repeatable and not error.response_started:
         return UpstreamUnavailable(str(error))
-    return UpstreamUnavailable(str(error)) if isinstance(error, ConnectFailed) else UpstreamFailed(str(error))
+    if isinstance(error, ConnectFailed):
+        return UpstreamUnavailable(str(error))
+    return SessionDied(str(error)) if isinstance(error, ConnectionLost) else UpstreamFailed(str(error))
 
 
 def _is_event_stream(response: Response) -> bool:
