@@ -12,7 +12,7 @@ from people import Files, Person, call, mailbox
 from mooring.errors import InvalidParams
 from mooring.gateway.exchange import Exchange
 from mooring.gateway.interactions import KEPT_MESSAGES, Interactions, SuspendedCall
-from mooring.gateway.modern_session import InputRequired
+from mooring.gateway.questions import InputRequired
 from mooring.gateway.sealing import Seal
 from mooring.transports.wire import Answer
 

@@ -125,7 +125,7 @@ class Dispatcher:
         """This client has a place to hear of changes."""
         if server.watch is not None:
             server.watch.connected(client)
-        self.spawn(_quietly(server.attach(client)))
+        self.spawn(_quietly(server.hearing.attach(client)))
 
     def legacy_response(self, client: LegacyClient, envelope: Envelope) -> None:
         if not client.answered(envelope) and client.tracer.active:

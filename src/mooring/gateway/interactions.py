@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from mooring.errors import InvalidParams, RpcError
 from mooring.gateway.exchange import Exchange
-from mooring.gateway.modern_session import InputRequired
+from mooring.gateway.questions import InputRequired
 from mooring.gateway.sealing import Seal, SealBroken
 from mooring.protocol import jsonrpc, meta
 from mooring.transports.wire import Answer

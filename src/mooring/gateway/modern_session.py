@@ -12,14 +12,25 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Raw
 
-from mooring.errors import HEADER_MISMATCH, MISSING_CAPABILITY, MissingCapability, RpcError, UpstreamFailed
+from mooring.errors import HEADER_MISMATCH, MissingCapability, RpcError, UpstreamFailed
 from mooring.gateway import subscriptions
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.profile import TASKS_EXTENSION, Profile
+from mooring.gateway.questions import (
+    InputRequired,
+    Question,
+    declined,
+    error_result,
+    input_required,
+    link,
+    with_elicitation_id,
+)
+from mooring.gateway.server_listening import Listening
+from mooring.gateway.server_tasks import Task, read_task, wants_tasks, with_tasks_declared
 from mooring.gateway.subscriptions import Filter
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream_session import UpstreamSession, error_code
-from mooring.protocol import jsonrpc, meta, routing_headers, translate
+from mooring.protocol import jsonrpc, meta, routing_headers
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.versions import Era
 from mooring.transports.streamable_wire import StreamableWire
@@ -32,10 +43,8 @@ OWN_INFO: Final = b'{"name":"mooring","version":"0.1.0"}'
 POLL_MILLISECONDS: Final = 1000
 OWN_REQUEST_SECONDS: Final = 10.0
 _TASKS_DECLARED: Final = jsonrpc.assemble({"extensions": jsonrpc.assemble({TASKS_EXTENSION: b"{}"})})
-LISTEN_RETRY_SECONDS: Final = (0.5, 30.0)
 HEADS_KEPT: Final = 256
 """How many beginnings of requests are remembered: for each tool, the same one every time."""
-ACKNOWLEDGED_SECONDS: Final = 10.0
 INPUT_METHODS: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 
 
@@ -47,7 +56,7 @@ class ModernSession(UpstreamSession):
     def __init__(self, key: str, owner: Client | None, tracer: Tracer) -> None:
         super().__init__(key, owner, tracer)
         self._annotations: dict[str, dict[routing_headers.Path, str]] | None = None
-        self._listening: _Listening | None = None
+        self._listening: Listening | None = None
         self._adjusting = asyncio.Lock()
         self._heads: dict[tuple[str, bytes, bytes], bytes] = {}
 
@@ -115,8 +124,8 @@ class ModernSession(UpstreamSession):
             log_level=client.log_level,
         )
         answer = await self._round(exchange, params)
-        if answer.error and _wants_tasks(answer):
-            params = _with_tasks_declared(params)
+        if answer.error and wants_tasks(answer):
+            params = with_tasks_declared(params)
             answer = await self._result_of_task(exchange, await self._round(exchange, params))
         if exchange.method == "tools/list" and self.wire.correlates and not answer.error:
             return self._without_invalid_tools(answer)
@@ -129,13 +138,13 @@ class ModernSession(UpstreamSession):
             except MissingCapability as error:
                 if exchange.method != "tools/call":
                     raise
-                return Answer(version=self.version, result=_error_result(str(error)))
+                return Answer(version=self.version, result=error_result(str(error)))
             answer = await self._round(exchange, following)
         raise RpcError(f"the server asked for input more than {ROUNDS} times")
 
     async def _result_of_task(self, exchange: Exchange, created: Answer) -> Answer:
         """For a client that knows no tasks: ask until the task has ended, and pass on its questions."""
-        task = _read_task(created)
+        task = read_task(created)
         if task is None:
             return created
         try:
@@ -144,7 +153,7 @@ class ModernSession(UpstreamSession):
                     await self._update_task(exchange, task)
                 await asyncio.sleep((task.poll_interval_ms or POLL_MILLISECONDS) / 1000)
                 exchange.progressed(monotonic())
-                found = _read_task(await self._about_task("tasks/get", {"taskId": task.task_id}))
+                found = read_task(await self._about_task("tasks/get", {"taskId": task.task_id}))
                 if found is None:
                     raise UpstreamFailed("the server has forgotten the task that it started")
                 task = found
@@ -161,7 +170,7 @@ class ModernSession(UpstreamSession):
         responses: dict[str, Raw] = {}
         for name, question in task.input_requests.items():
             answer = await self._put(exchange, question)
-            responses[name] = Raw(answer.result if not answer.error else _declined(question.method, answer))
+            responses[name] = Raw(answer.result if not answer.error else declined(question.method, answer))
         await self._about_task("tasks/update", {"taskId": task.task_id, "inputResponses": responses})
 
     async def _about_task(self, method: str, params: dict[str, Any]) -> Answer:
@@ -204,7 +213,7 @@ class ModernSession(UpstreamSession):
         responses: dict[str, Raw | bytes] = {}
         for name, question in wanted.input_requests.items():
             answer = await self._put(exchange, question)
-            responses[name] = answer.result if not answer.error else _declined(question.method, answer)
+            responses[name] = answer.result if not answer.error else declined(question.method, answer)
         members: dict[str, Raw | bytes] = dict(jsonrpc.members(params))
         if responses:
             members["inputResponses"] = jsonrpc.assemble(responses)
@@ -215,10 +224,10 @@ class ModernSession(UpstreamSession):
     async def _put(self, exchange: Exchange, question: Question) -> Answer:
         params = question.params
         if question.method == "elicitation/create" and jsonrpc.may_contain(params, b'"url"'):
-            params = _with_elicitation_id(params)
+            params = with_elicitation_id(params)
         if not exchange.client.can(question.method, params):
             raise MissingCapability(
-                f"the server needs `{question.method}`, which this client cannot do{_link(params)}"
+                f"the server needs `{question.method}`, which this client cannot do{link(params)}"
             )
         return await exchange.client.ask(exchange, question.method, params)
 
@@ -344,14 +353,14 @@ class ModernSession(UpstreamSession):
                 self._listening = None
                 granted = wish
             else:
-                new = _Listening(self, wish)
+                new = Listening(self, wish)
                 self._listening = new
                 granted = await new.acknowledged()
             if old is not None:
                 old.task.cancel()
             return granted
 
-    async def listen(self, wish: Filter, listening: _Listening) -> None:
+    async def listen(self, wish: Filter, listening: Listening) -> None:
         """One listen request, until the server ends it."""
         params = meta.with_request_metadata(
             jsonrpc.assemble({"notifications": msgspec.json.encode(wish)}),
@@ -371,160 +380,9 @@ class ModernSession(UpstreamSession):
         self._changed(envelope.method or "", envelope.params)
 
 
-class _Listening:
-    """Our listen stream to a server, opened again when it breaks."""
-
-    def __init__(self, session: ModernSession, wish: Filter) -> None:
-        self.wish = wish
-        self.granted = subscriptions.NOTHING
-        self._session = session
-        self._acknowledged = asyncio.Event()
-        self._refused = False
-        self.task = session.spawn(self._run())
-
-    async def acknowledged(self) -> Filter:
-        try:
-            await asyncio.wait_for(self._acknowledged.wait(), ACKNOWLEDGED_SECONDS)
-        except TimeoutError:
-            self._session.on_noise(b"", "the server did not acknowledge `subscriptions/listen`")
-        return self.granted
-
-    def take(self, envelope: Envelope) -> bool:
-        """On a shared channel: whether this belongs to the stream."""
-        if (
-            envelope.method == "notifications/subscriptions/acknowledged"
-            or meta.read_meta(meta.read_params(envelope.params)).subscription_id
-        ):
-            self.heard(envelope)
-            return True
-        return False
-
-    def heard(self, envelope: Envelope) -> None:
-        if envelope.method == "notifications/subscriptions/acknowledged":
-            raw = jsonrpc.members(envelope.params).get("notifications", b"{}")
-            try:
-                self.granted = msgspec.json.decode(raw, type=Filter)
-            except msgspec.DecodeError:
-                self.granted = self.wish
-            self._acknowledged.set()
-        elif envelope.method in subscriptions.CHANGES:
-            self._session.heard_change(envelope)
-
-    def refused(self) -> None:
-        self._refused = True
-        self._acknowledged.set()
-
-    async def _run(self) -> None:
-        wait, longest = LISTEN_RETRY_SECONDS
-        while not self._refused:
-            try:
-                await self._session.listen(self.wish, self)
-                wait = LISTEN_RETRY_SECONDS[0]
-            except RpcError as error:
-                self._session.on_noise(b"", f"`subscriptions/listen` broke: {error}")
-            if self._session.lost is not None or self._refused:
-                self._acknowledged.set()
-                return
-            await asyncio.sleep(wait)
-            wait = min(wait * 2, longest)
-
-
 class _ListedTool(msgspec.Struct):
     input_schema: Any = msgspec.field(default=None, name="inputSchema")
 
 
-class Question(msgspec.Struct, frozen=True):
-    """One of the requests in an `input_required` result."""
-
-    method: str
-    params: Raw = Raw(b"{}")
-
-
-class Task(msgspec.Struct, frozen=True, rename="camel"):
-    """A task of the extension, as its server describes it."""
-
-    task_id: str
-    status: str
-    poll_interval_ms: int | None = None
-    input_requests: dict[str, Question] = msgspec.field(default_factory=dict[str, Question])
-    result: Raw = Raw(b"{}")
-    error: Raw = Raw(b"{}")
-
-
-class InputRequired(msgspec.Struct, frozen=True, rename="camel"):
-    result_type: str = "complete"
-    input_requests: dict[str, Question] = msgspec.field(default_factory=dict[str, Question])
-    request_state: str | None = None
-
-
-def input_required(answer: Answer) -> InputRequired | None:
-    """The questions in an answer, if it is not the final one."""
-    raw = bytes(answer.result)
-    if b'"input_required"' not in raw:
-        return None
-    try:
-        wanted = msgspec.json.decode(raw, type=InputRequired)
-    except msgspec.DecodeError:
-        return None
-    return wanted if wanted.result_type == "input_required" else None
-
-
-def _error_result(text: str) -> bytes:
-    return msgspec.json.encode(
-        {"resultType": "complete", "isError": True, "content": [{"type": "text", "text": text}]}
-    )
-
-
-def _declined(method: str, answer: Answer) -> bytes:
-    """A client that answers with an error has declined; only elicitation has a word for it."""
-    if method == "elicitation/create":
-        return b'{"action":"cancel"}'
-    if method == "roots/list":
-        return b'{"roots":[]}'
-    text = bytes(answer.error).decode("utf-8", "replace")
-    raise RpcError(f"the client refused `{method}`: {text[:300]}")
-
-
-def _with_elicitation_id(params: Raw) -> bytes:
-    """2025-11-25 wants an id for a URL elicitation, which 2026-07-28 no longer has."""
-    members: dict[str, Raw | bytes] = dict(jsonrpc.members(params))
-    if "url" in members and "elicitationId" not in members:
-        members["elicitationId"] = msgspec.json.encode(
-            f"mooring-{hash(bytes(members['url'])) & 0xFFFFFFFF:x}"
-        )
-    return jsonrpc.assemble(members)
-
-
-def _link(params: bytes | Raw) -> str:
-    """The address of a URL elicitation, for a client that can only read text."""
-    url = meta.text(jsonrpc.members(params).get("url", b""))
-    return f"; open {url} yourself, then try again" if url else ""
-
-
-def _read_task(answer: Answer) -> Task | None:
-    if answer.error:
-        return None
-    try:
-        return msgspec.json.decode(answer.result, type=Task)
-    except msgspec.DecodeError:
-        return None
-
-
-def _wants_tasks(answer: Answer) -> bool:
-    """A tool that runs only as a task (2026-07-28) refuses a caller who did not declare the extension."""
-    return error_code(answer) == MISSING_CAPABILITY and TASKS_EXTENSION.encode() in bytes(answer.error)
-
-
-def _with_tasks_declared(params: bytes) -> bytes:
-    known = jsonrpc.members(jsonrpc.members(jsonrpc.members(params)["_meta"])[meta.CLIENT_CAPABILITIES])
-    extensions = jsonrpc.members(known.get("extensions", b""))
-    extensions[TASKS_EXTENSION] = Raw(b"{}")
-    known["extensions"] = Raw(jsonrpc.assemble(extensions))
-    return meta.with_meta(params, meta.CLIENT_CAPABILITIES, jsonrpc.assemble(known))
-
-
 def _level_of(envelope: Envelope) -> str:
     return meta.text(meta.read_params(envelope.params).level) or "info"
-
-
-__all__ = ["InputRequired", "ModernSession", "Question", "input_required", "translate"]

@@ -6,19 +6,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
-from functools import partial
 from time import monotonic
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw
 
 from mooring.errors import (
     INTERNAL_ERROR,
-    URL_ELICITATION_REQUIRED,
     InvalidParams,
     MethodNotFound,
-    MissingCapability,
     RpcError,
     UpstreamFailed,
     UpstreamTimedOut,
@@ -27,18 +24,20 @@ from mooring.errors import (
 from mooring.gateway import additions as own
 from mooring.gateway import profile as profiles
 from mooring.gateway import tasks
-from mooring.gateway.clients import LEVELS, LegacyClient
+from mooring.gateway.clients import LegacyClient
 from mooring.gateway.exchange import Client, Exchange, Handler, Middleware, Sink, Watch, compose
-from mooring.gateway.interactions import EXPIRED_TEXT, Interactions
-from mooring.gateway.legacy_session import LegacySession
+from mooring.gateway.hearing import MAX_SUBSCRIPTIONS, Hearing
+from mooring.gateway.input_calls import InputCalls
+from mooring.gateway.interactions import Interactions
 from mooring.gateway.listening import ListenStream
-from mooring.gateway.modern_session import INPUT_METHODS, InputRequired, input_required
+from mooring.gateway.modern_session import INPUT_METHODS
+from mooring.gateway.param_headers import ParamHeaders
 from mooring.gateway.subscriptions import Filter
 from mooring.gateway.tasks import TaskTable
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream import Upstream
 from mooring.gateway.upstream_session import error_code
-from mooring.protocol import jsonrpc, meta, routing_headers, translate
+from mooring.protocol import jsonrpc, meta, translate
 from mooring.protocol.versions import V2025_11_25, Era
 from mooring.transports.wire import Answer
 
@@ -59,9 +58,6 @@ GONE_IN_MODERN: Final = frozenset(
 MODERN_TASK_METHODS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 OURS_IN_MODERN: Final = GONE_IN_MODERN | MODERN_TASK_METHODS | {"server/discover", "subscriptions/listen"}
 """What the gateway has to look at itself."""
-MAX_SUBSCRIPTIONS: Final = 1_000
-REATTACH_SECONDS: Final = (0.5, 30.0)
-"""First and longest wait before a lost subscription is tried again."""
 NOT_IN_LEGACY: Final = frozenset({"server/discover", "subscriptions/listen"})
 
 
@@ -84,15 +80,16 @@ class Server:
         self.tracer = tracer
         self.exchanges: dict[Exchange, None] = {}
         self.tasks = TaskTable(interactions)
-        self._annotations: dict[str, dict[routing_headers.Path, str]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._param_headers = ParamHeaders()
+        self._input_calls = InputCalls(upstream, interactions)
+        self.hearing = Hearing(upstream)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._legacy_routes: dict[str, Handler] = {
             "initialize": self._introduce_itself,
             "ping": self._pong,
-            "logging/setLevel": self._set_level,
-            "resources/subscribe": self._change_subscription,
-            "resources/unsubscribe": self._change_subscription,
+            "logging/setLevel": self.hearing.set_level,
+            "resources/subscribe": self.hearing.change_subscription,
+            "resources/unsubscribe": self.hearing.change_subscription,
             **dict.fromkeys(("tasks/get", "tasks/result", "tasks/list", "tasks/cancel"), self._legacy_task),
             **dict.fromkeys(NOT_IN_LEGACY, self._unknown),
         }
@@ -142,7 +139,7 @@ class Server:
         if exchange.client.era is Era.LEGACY:
             if not self.goes_directly(exchange.method, exchange.body):
                 return False
-        elif self._annotations or self._looks_at is None or exchange.method in self._looks_at:
+        elif self._param_headers or self._looks_at is None or exchange.method in self._looks_at:
             return False
         return self.upstream.begin_directly(self, exchange)
 
@@ -205,8 +202,8 @@ class Server:
             return
         client = exchange.client
         request_id = exchange.envelope.id
-        if exchange.method == "tools/list" and client.era is Era.MODERN and answer.result:
-            self._learn_annotations(client, answer.result)
+        if exchange.method == "tools/list" and client.era is Era.MODERN:
+            self._learn_param_headers(client, answer.result)
         if not translate.needed(answer.version, client.version):
             if answer.whole:
                 status = answer.status if client.era is Era.MODERN else 200
@@ -222,6 +219,10 @@ class Server:
                 self._answer_translated(exchange, answer, sink)
             except (RpcError, msgspec.DecodeError) as error:
                 raise UpstreamFailed(f"the server's answer is not legal: {error}") from error
+
+    def _learn_param_headers(self, client: Client, tools: Raw | bytes) -> None:
+        if b'"x-mcp-header"' in bytes(tools) and not self.upstream.checks_headers(client):
+            self._param_headers.learn(tools)
 
     def _answer_translated(self, exchange: Exchange, answer: Answer, sink: Sink) -> None:
         client = exchange.client
@@ -282,31 +283,10 @@ class Server:
         if method in MODERN_TASK_METHODS and _is_ours(exchange):
             return self.tasks.answer_modern(exchange)
         if method in INPUT_METHODS:
-            if method == "tools/call" and self._annotations:
-                self._check_param_headers(exchange)
-            return await self._call_with_input(exchange)
+            if method == "tools/call" and self._param_headers:
+                self._param_headers.check(exchange)
+            return await self._input_calls.call(exchange)
         return await self.upstream.call(exchange)
-
-    def _learn_annotations(self, client: Client, tools: Raw | bytes) -> None:
-        """A legacy server does not check `Mcp-Param-*` headers, so we do, for the tools that we have
-        shown."""
-        if b'"x-mcp-header"' not in bytes(tools) or self.upstream.checks_headers(client):
-            return
-        try:
-            listed = msgspec.json.decode(tools, type=_Tools).tools
-        except msgspec.DecodeError:
-            return
-        for tool in listed:
-            try:
-                self._annotations[tool.name] = routing_headers.annotated(tool.input_schema)
-            except routing_headers.InvalidHeaderAnnotation:
-                self._annotations.pop(tool.name, None)
-
-    def _check_param_headers(self, exchange: Exchange) -> None:
-        annotations = self._annotations.get(meta.text(exchange.read_params().name) or "")
-        if annotations and exchange.headers is not None:
-            arguments = jsonrpc.members(exchange.envelope.params).get("arguments", b"{}")
-            routing_headers.check_params(annotations, msgspec.json.decode(arguments), exchange.headers)
 
     # Tasks
 
@@ -355,75 +335,6 @@ class Server:
             and self.tasks.has_room
             and tasks.declares_extension(exchange.client.capabilities)
         )
-
-    async def _call_with_input(self, exchange: Exchange) -> Answer | None:
-        """A request that its server may answer with questions first."""
-        if exchange.read_params().request_state:
-            if self.interactions.is_suspended_state(exchange):
-                return self._resume(exchange)
-            self._restore_state(exchange)
-        answer = await self.upstream.call(exchange)
-        if answer.error:
-            return self._as_url_elicitation(exchange, answer) or answer
-        wanted = input_required(answer) if answer.relay is None else None
-        return answer if wanted is None else self._checked_input(exchange, answer, wanted)
-
-    def _resume(self, exchange: Exchange) -> Answer | None:
-        """The waiting call answers on this request's sink; this exchange itself has nothing more to do."""
-        sink = exchange.sink
-        resumed = self.interactions.resume(exchange)
-        if resumed is None:
-            return _expired(exchange)
-        if isinstance(resumed, Answer):
-            return resumed
-        exchange.sink = None
-        resumed.key = jsonrpc.id_key(resumed.envelope.id)
-        exchange.client.running[resumed.key] = resumed
-        if sink is not None:
-            sink.bind(resumed)
-        return None
-
-    def _restore_state(self, exchange: Exchange) -> None:
-        """Give a modern server its own state back, in place of the sealed one that the client had."""
-        state = msgspec.json.encode(self.interactions.open_state(exchange))
-        params = meta.with_member(exchange.envelope.params, "requestState", state)
-        exchange.envelope.params = Raw(params)
-        exchange.body = jsonrpc.request(exchange.envelope.id, exchange.method, params)
-        exchange.params = exchange.meta = None
-
-    def _checked_input(self, exchange: Exchange, answer: Answer, wanted: InputRequired) -> Answer:
-        """Never ask a client for what it did not declare; never let a server's state out unsealed."""
-        for question in wanted.input_requests.values():
-            if not exchange.client.can(question.method, question.params):
-                capability = question.method.split("/")[0]
-                raise MissingCapability(
-                    f"the server needs `{question.method}`, which this request did not declare",
-                    data={"requiredCapabilities": {capability: {}}},
-                )
-        sealed = self.interactions.seal_state(exchange, wanted)
-        if sealed is None:
-            return answer
-        result = meta.with_member(answer.result, "requestState", msgspec.json.encode(sealed))
-        return Answer(version=answer.version, result=result)
-
-    def _as_url_elicitation(self, exchange: Exchange, answer: Answer) -> Answer | None:
-        """2025-11-25 asks for a URL to be visited with an error (-32042), 2026-07-28 with questions."""
-        if answer.version == exchange.client.version:
-            return None
-        try:
-            error = msgspec.json.decode(answer.error, type=_UrlElicitationRequired)
-        except msgspec.DecodeError:
-            return None
-        if error.code != URL_ELICITATION_REQUIRED:
-            return None
-        questions: dict[str, Any] = {}
-        for number, elicitation in enumerate(error.data.elicitations, 1):
-            kept = {name: value for name, value in elicitation.items() if name != "elicitationId"}
-            questions[f"url-{number}"] = {"method": "elicitation/create", "params": kept}
-        if not questions or not exchange.client.can("elicitation/create", b'{"mode":"url","url":""}'):
-            return None
-        result = {"resultType": "input_required", "inputRequests": questions}
-        return Answer(version=exchange.client.version, result=msgspec.json.encode(result))
 
     # What the gateway answers itself
 
@@ -482,75 +393,8 @@ class Server:
             await asyncio.shield(session.unsubscribe(stream))
         return Answer(version=exchange.client.version, result=stream.closing_result())
 
-    async def _set_level(self, exchange: Exchange) -> Answer:
-        client = exchange.client
-        assert isinstance(client, LegacyClient)
-        level = meta.text(exchange.read_params().level)
-        if level not in LEVELS:
-            raise InvalidParams(f"`level` must be one of {', '.join(LEVELS)}")
-        found = await self.upstream.learn(client)
-        if found.capability("logging") is None:
-            raise MethodNotFound("the server does not support logging")
-        client.set_level(level)
-        session = await self.upstream.session_for(client)
-        if isinstance(session, LegacySession) and session.owner is client:
-            return await self.upstream.call(exchange)
-        if isinstance(session, LegacySession):
-            # Shared: the server is as verbose as anybody needs, and each client gets its own level's worth.
-            await session.request("logging/setLevel", b'{"level":"debug"}')
-        return Answer(version=client.version, result=b"{}")
-
-    async def _change_subscription(self, exchange: Exchange) -> Answer:
-        client = exchange.client
-        assert isinstance(client, LegacyClient)
-        uri = meta.text(exchange.read_params().uri)
-        if uri is None:
-            raise InvalidParams("`uri` must be a string")
-        found = await self.upstream.learn(client)
-        if not found.flag("resources", "subscribe"):
-            raise MethodNotFound("the server does not support subscriptions")
-        session = await self.upstream.session_for(client)
-        uris = [known for known in client.wants.resource_subscriptions if known != uri]
-        if exchange.method == "resources/subscribe":
-            uris.append(uri)
-        if len(uris) > MAX_SUBSCRIPTIONS:
-            raise InvalidParams(f"a session has at most {MAX_SUBSCRIPTIONS} subscriptions")
-        client.wants = msgspec.structs.replace(client.wants, resource_subscriptions=tuple(uris))
-        granted = await session.subscribe(client)
-        if exchange.method == "resources/subscribe" and uri not in granted.resource_subscriptions:
-            client.wants = msgspec.structs.replace(client.wants, resource_subscriptions=tuple(uris[:-1]))
-            raise InvalidParams(f"the server refused the subscription to `{uri}`")
-        return Answer(version=client.version, result=b"{}")
-
-    async def attach(self, client: LegacyClient) -> None:
-        """From now on this client hears of changes."""
-        session = await self.upstream.session_for(client)
-        if client not in session.subscribers and not client.closed:
-            client.on_detached = partial(self._reattach_soon, client)
-            await session.subscribe(client)
-
-    def _reattach_soon(self, client: LegacyClient) -> None:
-        task = asyncio.get_running_loop().create_task(self._reattach(client))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _reattach(self, client: LegacyClient) -> None:
-        """The session that told this client of changes was lost: find it another, as long as it listens."""
-        wait, longest = REATTACH_SECONDS
-        while True:
-            await asyncio.sleep(wait)
-            if client.closed or not (client.is_listening or client.wants.resource_subscriptions):
-                return
-            try:
-                await self.attach(client)
-            except RpcError:
-                wait = min(wait * 2, longest)
-            else:
-                return
-
     async def close(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
+        self.hearing.close()
         for exchange in list(self.exchanges):
             exchange.cancel()
         await self.upstream.close()
@@ -575,32 +419,7 @@ def _is_ours(exchange: Exchange) -> bool:
     return task_id is not None and task_id.startswith(tasks.PREFIX)
 
 
-class _Tool(msgspec.Struct):
-    name: str
-    input_schema: Any = msgspec.field(default=None, name="inputSchema")
-
-
-class _Tools(msgspec.Struct):
-    tools: list[_Tool]
-
-
-class _UrlElicitations(msgspec.Struct):
-    elicitations: list[dict[str, Any]] = msgspec.field(default_factory=list[dict[str, Any]])
-
-
-class _UrlElicitationRequired(msgspec.Struct):
-    code: int = 0
-    data: _UrlElicitations = msgspec.field(default_factory=_UrlElicitations)
-
-
 def _status(client: Client, error: Raw | bytes) -> int:
     if client.era is Era.LEGACY:
         return 200
     return http_status_of(error_code(Answer(version=client.version, error=error)))
-
-
-def _expired(exchange: Exchange) -> Answer:
-    if exchange.method != "tools/call":
-        raise InvalidParams(EXPIRED_TEXT)
-    result = {"resultType": "complete", "isError": True, "content": [{"type": "text", "text": EXPIRED_TEXT}]}
-    return Answer(version=exchange.client.version, result=msgspec.json.encode(result))
