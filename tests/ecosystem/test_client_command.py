@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import stat
@@ -33,6 +34,17 @@ def cursor(mooring: Command, content: str | bytes | None = None) -> Path:
 
 def _read(file: Path) -> dict[str, Any]:
     return entries(editing.read_text(file), JSON)
+
+
+def files_that_hold(folder: Path, secret: str) -> list[Path]:
+    """Files with the secret in them, plain or inside something written in base64."""
+    parts = [secret.encode()]
+    for shift in range(3):
+        coded = base64.b64encode(b"\0" * shift + secret.encode())
+        # The first and last characters also depend on what stands beside it.
+        parts.append(coded[4:-4])
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return [path for path in files if any(part in path.read_bytes() for part in parts)]
 
 
 def test_status_shows_who_is_here_and_registered(mooring: Command) -> None:
@@ -139,6 +151,19 @@ def test_somebody_else_s_entry_of_the_same_name_is_not_overwritten(mooring: Comm
     assert _read(file) == {"notes": {"command": "mine"}}
 
 
+def test_an_overwritten_entry_with_a_token_is_kept_for_undo_but_not_in_the_open(mooring: Command) -> None:
+    content = json.dumps({"mcpServers": {"notes": {"command": "x", "env": {"API_TOKEN": TOKEN}}}})
+    file = cursor(mooring, content)
+    words = ("client", "register", "cursor", "--yes", "--replace")
+    assert "the secret store is needed" in mooring.refusal(*words)
+    assert file.read_text() == content
+    mooring.ok("secret", "setup", "--key", "file")
+    mooring.ok(*words)
+    assert files_that_hold(mooring.home, TOKEN) == []
+    mooring.ok("client", "undo", "cursor")
+    assert file.read_text() == content
+
+
 @pytest.mark.parametrize(
     "old",
     [
@@ -210,8 +235,7 @@ def test_a_client_s_servers_are_taken_over_and_given_back(mooring: Command) -> N
     assert _read(file) == {"My GitHub": {"type": "http", "url": "http://127.0.0.1:7433/mcp/my-github"}}
     assert "${secret:my-github-GITHUB_TOKEN}" in (mooring.home / "mooring.yaml").read_text()
     assert mooring.ok("secret", "get", "my-github-GITHUB_TOKEN") == TOKEN + "\n"
-    for path in [path for path in mooring.home.rglob("*") if path.is_file()]:
-        assert TOKEN.encode() not in path.read_bytes(), path
+    assert files_that_hold(mooring.home, TOKEN) == []
     mooring.ok("client", "give-back", "cursor")
     assert file.read_text() == original
     assert (mooring.home / "mooring.yaml").read_text() == configuration

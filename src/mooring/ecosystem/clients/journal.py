@@ -18,6 +18,7 @@ import msgspec
 from mooring.durable import locked, private_folder, replace_file
 from mooring.ecosystem.clients.editing import Change, ClientFileError, Step, digest, replace_if_same
 from mooring.ecosystem.documents.editing import Entry
+from mooring.ecosystem.importers.secrets_found import hidden
 
 KEPT = 50
 """How many changes per client can be undone; older ones are forgotten."""
@@ -165,7 +166,7 @@ class Journal:
         return self._sealing().get(step.sealed).encode("latin-1") if step.sealed else step.removed
 
     def _step(self, identifier: str, number: int, step: Step, secret: bool) -> StepRecord:
-        if not secret or not step.removed:
+        if not (secret and step.removed) and not _may_be_secret(step.removed):
             return StepRecord(step.start, step.removed, step.inserted)
         name = f"mooring/undo/{identifier}/{number}"
         self._sealing().set(name, step.removed.decode("latin-1"))
@@ -199,6 +200,11 @@ class Journal:
             records = list(self._read().records)
             yield records
             replace_file(self.file, msgspec.json.encode(Records(records=records)) + b"\n")
+
+
+def _may_be_secret(data: bytes) -> bool:
+    lines = data.decode("utf-8", "replace").splitlines()
+    return any(hidden(line) != line for line in lines)
 
 
 def _changed_since(path: Path, client: str) -> str:
