@@ -234,6 +234,7 @@ class Gateway:
             max_body_bytes=config.limits.max_body_bytes,
             trust_proxy_headers=config.trust_proxy_headers,
             api_over_tcp=config.auth.mode != "none",
+            metrics=self._guard.hooks.metrics,
             door=self._door(),
             place_of=self._place,
             documents=dict(filter(None, (self._document(name) for name in self.servers))),

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Final
 
 import msgspec
@@ -12,6 +14,7 @@ import msgspec
 from mooring import durable
 from mooring.config.schema import Config, Server
 from mooring.gateway.exchange import Client
+from mooring.policy import settings
 from mooring.policy.authentication.proof import Authenticator
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.chain import Step
@@ -20,6 +23,8 @@ from mooring.policy.limits.rules import Limit
 from mooring.policy.settings import ConcurrencyLimit, RateLimit, Tools
 from mooring.policy.tools import Override, ToolRules
 from mooring.policy.watching import Watch
+
+log = logging.getLogger(__name__)
 
 AUDIT_FILE = "audit.log"
 AUDIT_KEY = "audit.key"
@@ -41,6 +46,8 @@ class Hooks:
     """What the guard may ask of the gateway around it."""
 
     end_session: Callable[[Client], None] | None = None
+    metrics: Callable[[], str] | None = None
+    """The page for Prometheus, if there is one."""
 
     def ended(self, client: Client) -> None:
         """A session is to end. The hook may be set after the guard was made."""
@@ -75,6 +82,14 @@ def parts_of(config: Config, hooks: Hooks) -> list[Part]:
         parts.append(_limits(config))
     if config.audit.enabled:
         parts.append(_audit(config, in_force))
+    if config.webhooks.mutating or config.webhooks.validating:
+        parts.append(_webhooks(config))
+    if config.plugins:
+        parts.append(_plugins(config))
+    if config.telemetry.prometheus:
+        parts.append(_metrics(hooks))
+    if config.telemetry.otlp_endpoint is not None:
+        parts.append(_tracing(config.telemetry, config.telemetry.otlp_endpoint))
     return parts
 
 
@@ -318,7 +333,90 @@ def _concurrency(number: int, limit: ConcurrencyLimit) -> Limit:
     )
 
 
+# What others say
+
+
+def _webhooks(config: Config) -> Part:
+    from mooring.policy.webhooks import Mutating, Validating, Webhook
+
+    def made(given: list[settings.Webhook]) -> tuple[Webhook, ...]:
+        return tuple(
+            Webhook(
+                hook.name,
+                hook.url,
+                hook.timeout_seconds,
+                hook.failure_policy,
+                hook.hmac_secret,
+                hook.ca_bundle,
+                hook.client_cert,
+                hook.client_key,
+            )
+            for hook in given
+        )
+
+    mutating, validating = made(config.webhooks.mutating), made(config.webhooks.validating)
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del catalogue, watch
+        found: list[Step] = []
+        if mutating:
+            found.append(Step("mutating webhooks", middleware=Mutating(mutating, entry.id)))
+        if validating:
+            found.append(Step("validating webhooks", middleware=Validating(validating, entry.id)))
+        return found
+
+    return Part(steps)
+
+
+def _plugins(config: Config) -> Part:
+    from mooring.policy.plugins import NOTHING, factory
+
+    makers = [(plugin, factory(plugin.name)) for plugin in config.plugins if plugin.name not in NOTHING]
+    for plugin in config.plugins:
+        if plugin.name in NOTHING:
+            log.warning(
+                "the middleware `%s` is accepted and does nothing: %s", plugin.name, NOTHING[plugin.name]
+            )
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del catalogue, watch
+        return [
+            Step("plug-ins", middleware=make(entry.id, plugin.settings))
+            for plugin, make in makers
+            if not plugin.servers or any(fnmatchcase(entry.id, pattern) for pattern in plugin.servers)
+        ]
+
+    return Part(steps)
+
+
 # What is recorded
+
+
+def _metrics(hooks: Hooks) -> Part:
+    from mooring.policy.telemetry.metrics import Metrics, ServerMetrics
+
+    metrics = Metrics()
+    hooks.metrics = metrics.text
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del catalogue
+        observer = ServerMetrics(metrics, entry.id)
+        watch.metrics = observer
+        return [Step("telemetry", observer=observer)]
+
+    return Part(steps)
+
+
+def _tracing(wanted: settings.Telemetry, endpoint: str) -> Part:
+    from mooring.policy.telemetry.tracing import ServerTracing, Tracing
+
+    tracing = Tracing(endpoint, wanted.otlp_headers, wanted.service_name, wanted.sampling_rate)
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del catalogue, watch
+        return [Step("telemetry", observer=ServerTracing(tracing, entry.id))]
+
+    return Part(steps, close=tracing.close)
 
 
 def _audit(config: Config, in_force: InForce) -> Part:

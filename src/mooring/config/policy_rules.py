@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from msgspec import Struct
 from mooring.config.problems import KeyPath
 from mooring.config.reading import Rule
 from mooring.policy import web
-from mooring.policy.settings import ALGORITHMS, Auth, Authorization, Tools
+from mooring.policy.settings import ALGORITHMS, Auth, Authorization, Plugin, Telemetry, Tools, Webhooks
 
 Findings = Iterator[tuple[KeyPath, str]]
 
@@ -62,7 +63,41 @@ def _authorization(section: Authorization) -> Findings:
         yield ("policies",), str(mistake)
 
 
-POLICY_RULES: dict[type[Struct], Rule] = {Auth: _auth, Authorization: _authorization, Tools: _tools}
+def _webhooks(section: Webhooks) -> Findings:
+    for kind in ("validating", "mutating"):
+        for index, hook in enumerate(getattr(section, kind)):
+            if not web.is_safe(hook.url, allow_http=section.insecure_allow_http):
+                yield (
+                    (kind, index, "url"),
+                    "must be an `https://` address (or set `insecure_allow_http: true`)",
+                )
+            if (hook.client_cert is None) != (hook.client_key is None):
+                yield (kind, index), "needs both `client_cert` and `client_key`, or neither"
+
+
+def _plugin(plugin: Plugin) -> Findings:
+    from mooring.policy.plugins import NOTHING, PluginMissing, factory  # noqa: PLC0415 - looks at every package
+
+    try:
+        if plugin.name not in NOTHING:
+            factory(plugin.name)
+    except PluginMissing as missing:
+        yield ("name",), str(missing)
+
+
+def _telemetry(section: Telemetry) -> Findings:
+    if section.otlp_endpoint is not None and importlib.util.find_spec("opentelemetry.sdk") is None:
+        yield ("otlp_endpoint",), "needs more packages: install `mooring[telemetry]`"
+
+
+POLICY_RULES: dict[type[Struct], Rule] = {
+    Auth: _auth,
+    Authorization: _authorization,
+    Tools: _tools,
+    Webhooks: _webhooks,
+    Plugin: _plugin,
+    Telemetry: _telemetry,
+}
 
 
 def is_guarded(auth: Any) -> bool:

@@ -18,9 +18,12 @@ from mooring.policy.settings import (
     Auth,
     Authorization,
     ConcurrencyLimit,
+    Plugin,
     RateLimit,
     RateStore,
+    Telemetry,
     Tools,
+    Webhooks,
 )
 from mooring.workloads.profile import PermissionProfile
 
@@ -289,6 +292,11 @@ class Config(Struct, frozen=True):
     auth: Annotated[Auth, Meta(description="Who may call.")] = Auth()
     authorization: Annotated[Authorization, Meta(description="What callers may do.")] = Authorization()
     audit: Annotated[Audit, Meta(description="What is written down.")] = Audit()
+    telemetry: Annotated[Telemetry, Meta(description="Numbers and traces.")] = Telemetry()
+    webhooks: Annotated[Webhooks, Meta(description="Programs that judge or change requests.")] = Webhooks()
+    plugins: Annotated[
+        list[Plugin], Meta(description="Middlewares that installed packages bring, in this order.")
+    ] = field(default_factory=list[Plugin])
     limits: Annotated[Limits, Meta(description="What one peer may cost.")] = Limits()
     sessions: Annotated[Sessions, Meta(description="How long sessions and waiting calls are kept.")] = (
         Sessions()

@@ -20,6 +20,7 @@ from mooring.gateway.sessions import SessionTable
 from mooring.interfaces.door import Door, Place
 from mooring.interfaces.mcp_http import McpEndpoint
 from mooring.interfaces.mcp_sse import SseEndpoint
+from mooring.interfaces.metrics import MetricsPage
 from mooring.interfaces.web_guard import WebGuard
 from mooring.transports.http_endpoint import Buffered, Endpoint
 from mooring.transports.http_forwarded import parse_forwarded
@@ -45,6 +46,7 @@ class Rules:
     trust_proxy_headers: bool
     api_over_tcp: bool = False
     """Only where callers prove who they are: whoever uses the API can run commands."""
+    metrics: Callable[[], str] | None = None
     door: Door | None = None
     place_of: Callable[[str], Place] | None = None
     documents: dict[bytes, Buffered] = field(default_factory=dict[bytes, Buffered])
@@ -91,6 +93,8 @@ class GatewayApp:
             self._route(endpoints)
         self._routes[b"/healthz"] = Buffered(self._health, 0)
         self._routes[b"/readyz"] = Buffered(_ready, 0)
+        if rules.metrics is not None:
+            self._routes[b"/metrics"] = Buffered(MetricsPage(rules.metrics, self._may_see_more).handle, 0)
 
     @property
     def rules(self) -> Rules:

@@ -18,6 +18,68 @@ def _algorithms() -> list[str]:
     return list(ALGORITHMS)
 
 
+class Telemetry(Struct, frozen=True):
+    """Numbers and traces. Nothing is measured or sent anywhere unless it is switched on here."""
+
+    prometheus: Annotated[bool, Meta(description="Serve `/metrics` for Prometheus.")] = False
+    otlp_endpoint: Annotated[
+        str | None,
+        Meta(
+            description="Send traces to this OTLP collector over HTTP, for example "
+            "`http://127.0.0.1:4318`. Needs the extra `mooring[telemetry]`."
+        ),
+    ] = None
+    otlp_headers: Annotated[dict[str, str], Meta(description="Headers for the collector.")] = field(
+        default_factory=dict[str, str]
+    )
+    service_name: Annotated[str, Meta(description="The name of this gateway in traces.")] = "mooring"
+    sampling_rate: Annotated[
+        float, Meta(ge=0, le=1, description="Which part of the requests is traced, unless the caller says.")
+    ] = 0.1
+
+
+class Webhook(Struct, frozen=True):
+    """A program that is asked about every request."""
+
+    name: Annotated[str, Meta(description="Its name in logs and refusals.")]
+    url: Annotated[str, Meta(description="Where it is asked: `https://...`.")]
+    timeout_seconds: Annotated[float, Meta(ge=1, le=30, description="How long it may take.")] = 10
+    failure_policy: Annotated[
+        Literal["fail", "ignore"],
+        Meta(description="If it cannot be asked: refuse the request, or go on without it."),
+    ] = "fail"
+    hmac_secret: Annotated[str | None, Meta(description="Signs what we send, best as `${NAME}`.")] = None
+    ca_bundle: Annotated[Path | None, Meta(description="PEM file of authorities to believe.")] = None
+    client_cert: Annotated[Path | None, Meta(description="PEM file of our certificate for it.")] = None
+    client_key: Annotated[Path | None, Meta(description="PEM file of our key for it.")] = None
+
+
+class Webhooks(Struct, frozen=True):
+    """Programs that judge or change requests. The changing ones are asked first."""
+
+    validating: Annotated[list[Webhook], Meta(description="Asked whether a request may go on.")] = field(
+        default_factory=list[Webhook]
+    )
+    mutating: Annotated[list[Webhook], Meta(description="Asked for changes to a request.")] = field(
+        default_factory=list[Webhook]
+    )
+    insecure_allow_http: Annotated[
+        bool, Meta(description="Allow `http://` for a webhook that is not on this machine.")
+    ] = False
+
+
+class Plugin(Struct, frozen=True):
+    """A middleware that an installed package brings."""
+
+    name: Annotated[str, Meta(description="The name of its entry point in the group `mooring.middleware`.")]
+    settings: Annotated[dict[str, str], Meta(description="What it is told.")] = field(
+        default_factory=dict[str, str]
+    )
+    servers: Annotated[list[str], Meta(description="Only for these servers; patterns too. Empty: all.")] = (
+        field(default_factory=list[str])
+    )
+
+
 class Pinning(Struct, frozen=True):
     """Tools that change while a session runs. Its first list is what it is held to."""
 

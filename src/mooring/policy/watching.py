@@ -20,16 +20,22 @@ class Record(Protocol):
     def drifted(self, exchange: Exchange, details: dict[str, Any]) -> None: ...
 
 
+class Numbers(Protocol):
+    def refused(self, status: int) -> None: ...
+    def drifted(self) -> None: ...
+
+
 class Watch:
     """The guard of one server, for whatever is not a request."""
 
     def __init__(self) -> None:
         self.audit: Record | None = None
         self.rates: Rates | None = None
+        self.metrics: Numbers | None = None
 
     @property
     def is_needed(self) -> bool:
-        return self.audit is not None or self.rates is not None
+        return self.audit is not None or self.rates is not None or self.metrics is not None
 
     def admits(self, client: Client, method: str) -> bool:
         """Whether a notification may go on."""
@@ -48,8 +54,12 @@ class Watch:
         """Tool definitions are not what they were."""
         if self.audit is not None:
             self.audit.drifted(exchange, details)
+        if self.metrics is not None:
+            self.metrics.drifted()
 
     def refused(self, caller: Caller, status: int, reason: str) -> None:
         """Somebody was not let in."""
         if self.audit is not None:
             self.audit.refused(caller, status, reason)
+        if self.metrics is not None:
+            self.metrics.refused(status)

@@ -1,0 +1,146 @@
+"""Counts and durations of requests as plain numbers, shown in Prometheus's text format."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import Final
+
+from mooring.errors import FORBIDDEN, RATE_LIMITED, RpcError
+from mooring.gateway.exchange import Exchange
+from mooring.policy.items import Absent
+from mooring.protocol import meta
+from mooring.transports.wire import Answer
+
+BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+MAX_SERIES: Final = 5_000
+"""Names come from servers and clients; more of them than this are counted as `other`."""
+DESCRIPTIONS: Final = {
+    "mooring_requests_total": ("counter", "Requests answered, by server, method and outcome."),
+    "mooring_tool_calls_total": ("counter", "Tool calls answered, by server, tool and outcome."),
+    "mooring_request_duration_seconds": ("histogram", "Time until a request was answered."),
+    "mooring_active_requests": ("gauge", "Requests being worked on."),
+    "mooring_refused_total": ("counter", "Requests that were not let in, by server and HTTP status."),
+    "mooring_tool_drift_total": ("counter", "Tool definitions that were not what they had been."),
+}
+"""Every metric; the table in the guide is compared with this."""
+Labels = tuple[tuple[str, str], ...]
+
+
+class Metrics:
+    """All series of one gateway."""
+
+    def __init__(self) -> None:
+        self._counters: dict[str, dict[Labels, int]] = {name: {} for name in DESCRIPTIONS}
+        self._histograms: dict[Labels, list[float]] = {}
+        self.active = 0
+
+    def count(self, name: str, labels: Labels) -> None:
+        series = self._counters[name]
+        if labels not in series and len(series) >= MAX_SERIES:
+            labels = tuple((key, "other") for key, _ in labels)
+        series[labels] = series.get(labels, 0) + 1
+
+    def observe(self, labels: Labels, seconds: float) -> None:
+        found = self._histograms.get(labels)
+        if found is None:
+            if len(self._histograms) >= MAX_SERIES:
+                labels = tuple((key, "other") for key, _ in labels)
+            found = self._histograms.setdefault(labels, [0.0] * (len(BUCKETS) + 2))
+        found[bisect_left(BUCKETS, seconds)] += 1
+        found[-1] += seconds
+
+    def text(self) -> str:
+        """The page that Prometheus reads."""
+        return "".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        for name, (kind, words) in DESCRIPTIONS.items():
+            yield f"# HELP {name} {words}\n# TYPE {name} {kind}\n"
+            if kind == "histogram":
+                yield from self._histogram_lines(name)
+            elif kind == "gauge":
+                yield f"{name} {self.active}\n"
+            else:
+                for labels, value in self._counters[name].items():
+                    yield f"{name}{_shown(labels)} {value}\n"
+
+    def _histogram_lines(self, name: str) -> Iterator[str]:
+        for labels, numbers in self._histograms.items():
+            total = 0.0
+            for limit, number in zip((*map(str, BUCKETS), "+Inf"), numbers, strict=False):
+                total += number
+                yield f"{name}_bucket{_shown((*labels, ('le', limit)))} {total:g}\n"
+            yield f"{name}_sum{_shown(labels)} {numbers[-1]:.9g}\n"
+            yield f"{name}_count{_shown(labels)} {total:g}\n"
+
+
+def _shown(labels: Labels) -> str:
+    quoted = (f'{key}="{_escaped(value)}"' for key, value in labels)
+    return "{" + ",".join(quoted) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+class ServerMetrics:
+    """The observer of one server's exchanges."""
+
+    def __init__(self, metrics: Metrics, server_id: str, clock: Callable[[], float] = monotonic) -> None:
+        self._metrics = metrics
+        self._server = ("server", server_id)
+        self._server_id = server_id
+        self._clock = clock
+        self._methods: dict[str, Labels] = {}
+        self._tools: dict[Exchange, str] = {}
+
+    def began(self, exchange: Exchange) -> None:
+        self._metrics.active += 1
+        if exchange.method == "tools/call":
+            try:
+                self._tools[exchange] = meta.text(exchange.read_params().name) or ""
+            except RpcError:
+                self._tools[exchange] = ""
+
+    def ended(self, exchange: Exchange, answer: Answer | None) -> Answer | None:
+        if answer is None:
+            self._metrics.active -= 1
+            self._tools.pop(exchange, None)
+        else:
+            self._finish(exchange, "failure" if answer.error else "success")
+        return answer
+
+    def failed(self, exchange: Exchange, error: BaseException) -> None:
+        self._finish(exchange, _outcome(error))
+
+    def _finish(self, exchange: Exchange, outcome: str) -> None:
+        metrics = self._metrics
+        metrics.active -= 1
+        labels = self._methods.get(exchange.method)
+        if labels is None:
+            # A method that a client made up must not become a series of its own for ever.
+            known = len(self._methods) < 100
+            labels = (self._server, ("method", exchange.method if known else "other"))
+            if known:
+                self._methods[exchange.method] = labels
+        metrics.count("mooring_requests_total", (*labels, ("outcome", outcome)))
+        metrics.observe(labels, self._clock() - exchange.started)
+        tool = self._tools.pop(exchange, None)
+        if tool is not None:
+            shown = tool if outcome == "success" else "" if outcome == "denied" else tool
+            metrics.count("mooring_tool_calls_total", (self._server, ("tool", shown), ("outcome", outcome)))
+
+    def refused(self, status: int) -> None:
+        self._metrics.count("mooring_refused_total", (self._server, ("status", str(status))))
+
+    def drifted(self) -> None:
+        self._metrics.count("mooring_tool_drift_total", (self._server,))
+
+
+def _outcome(error: BaseException) -> str:
+    if isinstance(error, Absent) or (isinstance(error, RpcError) and error.code in (FORBIDDEN, RATE_LIMITED)):
+        return "denied"
+    return "cancelled" if isinstance(error, asyncio.CancelledError) else "error"

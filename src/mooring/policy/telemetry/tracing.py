@@ -1,0 +1,131 @@
+"""Traces with OpenTelemetry: a span for each request, joined to the caller's trace and passed on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from mooring.errors import RpcError
+from mooring.gateway.exchange import Exchange
+from mooring.policy.items import ABOUT, set_params
+from mooring.protocol import jsonrpc, meta
+from mooring.transports.wire import Answer
+
+_CARRIED: Final = ("traceparent", "tracestate")
+_PROPAGATOR: Final = TraceContextTextMapPropagator()
+
+
+class Tracing:
+    """The tracer of a gateway."""
+
+    def __init__(self, endpoint: str, headers: Mapping[str, str], service_name: str, sampling: float) -> None:
+        sampler = ParentBased(TraceIdRatioBased(sampling))
+        resource = Resource.create({"service.name": service_name})
+        self._provider = TracerProvider(resource=resource, sampler=sampler)
+        exporter = OTLPSpanExporter(endpoint=f"{endpoint.rstrip('/')}/v1/traces", headers=dict(headers))
+        self._provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=1000))
+        self.tracer = self._provider.get_tracer("mooring")
+
+    def close(self) -> None:
+        self._provider.shutdown()
+
+
+class ServerTracing:
+    """The observer of one server's exchanges."""
+
+    def __init__(self, tracing: Tracing, server_id: str) -> None:
+        self._tracer = tracing.tracer
+        self._server_id = server_id
+        self._spans: dict[Exchange, Span] = {}
+
+    def began(self, exchange: Exchange) -> None:
+        parts, carried = _carried(exchange)
+        context = _PROPAGATOR.extract(carried)
+        subject = _subject(exchange)
+        span = self._tracer.start_span(
+            f"{exchange.method} {subject}".strip(),
+            context=context,
+            kind=SpanKind.SERVER,
+            attributes=self._attributes(exchange, subject),
+        )
+        self._spans[exchange] = span
+        if span.is_recording() or carried:
+            self._pass_on(exchange, span, parts)
+
+    def _attributes(self, exchange: Exchange, subject: str) -> dict[str, str]:
+        found = {
+            "mcp.method.name": exchange.method,
+            "mcp.protocol.version": exchange.client.version,
+            "mooring.server": self._server_id,
+            "enduser.id": exchange.caller.principal.id,
+        }
+        if exchange.method == "tools/call":
+            found["gen_ai.tool.name"] = subject
+            found["gen_ai.operation.name"] = "execute_tool"
+        elif exchange.method == "prompts/get":
+            found["gen_ai.prompt.name"] = subject
+        elif subject:
+            found["mcp.resource.uri"] = subject
+        return found
+
+    def _pass_on(self, exchange: Exchange, span: Span, parts: dict[str, Raw]) -> None:
+        """The server's own spans hang below ours."""
+        if exchange.method == "initialize" or not exchange.envelope.id:
+            return
+        given = jsonrpc.members(parts.get("_meta", b""))
+        carrier: dict[str, str] = {}
+        _PROPAGATOR.inject(carrier, set_span_in_context(span))
+        given.update((name, Raw(msgspec.json.encode(value))) for name, value in carrier.items())
+        parts["_meta"] = Raw(jsonrpc.assemble(given))
+        set_params(exchange, parts)
+
+    def ended(self, exchange: Exchange, answer: Answer | None) -> Answer | None:
+        span = self._spans.pop(exchange)
+        if answer is not None and answer.error:
+            span.set_status(Status(StatusCode.ERROR))
+            span.set_attribute("error.type", "jsonrpc")
+        span.end()
+        return answer
+
+    def failed(self, exchange: Exchange, error: BaseException) -> None:
+        span = self._spans.pop(exchange, None)
+        if span is None:
+            return
+        if not isinstance(error, asyncio.CancelledError):
+            words = str(error) if isinstance(error, RpcError) else "internal error"
+            span.set_status(Status(StatusCode.ERROR, words))
+            span.set_attribute("error.type", type(error).__name__)
+        span.end()
+
+
+def _carried(exchange: Exchange) -> tuple[dict[str, Raw], dict[str, Any]]:
+    """The params, and the trace that the caller is in."""
+    try:
+        parts = jsonrpc.members(exchange.envelope.params)
+        given = jsonrpc.members(parts.get("_meta", b""))
+    except RpcError:  # which is said where it matters
+        return {}, {}
+    found = {name: meta.text(given[name]) for name in _CARRIED if name in given}
+    return parts, {name: value for name, value in found.items() if value is not None}
+
+
+def _subject(exchange: Exchange) -> str:
+    about = ABOUT.get(exchange.method)
+    if about is None:
+        return ""
+    try:
+        params = exchange.read_params()
+    except RpcError:
+        return ""
+    return meta.text(params.name if about[1] == "name" else params.uri) or ""
