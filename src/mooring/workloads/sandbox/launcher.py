@@ -75,7 +75,7 @@ def _checked(answer: int) -> int:
     return answer
 
 
-def _open_sockets(ports: list[int]) -> list[_socket.socket]:
+def open_sockets(ports: list[int]) -> list[_socket.socket]:
     """Listening sockets on loopback (port 0: any), and last an unused one of the same network."""
     sockets: list[_socket.socket] = []
     for port in ports:
@@ -102,7 +102,7 @@ def main(control: _socket.socket) -> None:
     """Follow the orders; only returns by an exception."""
     ports, groups, limits, paths, argv, environment = _read_orders(control)
     if ports:
-        sockets = _open_sockets(ports)
+        sockets = open_sockets(ports)
         numbers = array("i", [opened.fileno() for opened in sockets])
         control.sendmsg([b"s"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
         for opened in sockets:

@@ -38,7 +38,7 @@ class PackageStore:
     ) -> Resolved:
         """What is installed, after installing it if need be."""
         check_package(source)
-        place = self._folder / source.scheme / folder_name(source)
+        place = self._folder.resolve() / source.scheme / folder_name(source)
         async with self._locks.setdefault(place, asyncio.Lock()):
             if (known := _read_record(place)) is not None:
                 return known
@@ -66,8 +66,9 @@ def _read_record(place: Path) -> Resolved | None:
         found = msgspec.json.decode((place / _RECORD).read_bytes(), type=Resolved)
     except (OSError, msgspec.DecodeError):
         return None
-    # An interpreter that was upgraded away or removed makes the installation useless.
-    return found if found.argv and os.access(found.argv[0], os.X_OK) else None
+    # An interpreter that was upgraded away, or a folder that was moved, makes the installation useless.
+    complete = all(Path(file).exists() for file in found.readable) and str(place) in found.readable
+    return found if complete and found.argv and os.access(found.argv[0], os.X_OK) else None
 
 
 def _write_record(place: Path, found: Resolved) -> None:

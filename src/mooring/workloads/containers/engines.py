@@ -1,0 +1,60 @@
+"""Where a container engine's API socket may be: Podman, Docker, Colima, Rancher Desktop, OrbStack."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+EngineName: TypeAlias = Literal["docker", "podman"]
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine whose socket is there; whether it answers is another matter."""
+
+    name: EngineName
+    socket: Path
+
+
+def engines(environment: Mapping[str, str], home: Path) -> tuple[Engine, ...]:
+    """Every engine found, the preferred one first; what the environment names before the usual places."""
+    found = (engine for engine in _places(environment, home) if engine.socket.is_socket())
+    return tuple(dict.fromkeys(found))
+
+
+def current_engines() -> tuple[Engine, ...]:
+    return engines(os.environ, Path.home())
+
+
+def _places(environment: Mapping[str, str], home: Path) -> Iterator[Engine]:
+    for name, variables in _VARIABLES.items():
+        for variable in variables:
+            value = environment.get(variable, "").removeprefix("unix://")
+            if value.startswith("/"):
+                yield Engine(name, Path(value))
+    runtime = environment.get("XDG_RUNTIME_DIR")
+    if runtime:
+        yield Engine("podman", Path(runtime) / "podman/podman.sock")
+    yield Engine("podman", Path("/run/podman/podman.sock"))
+    yield Engine("podman", home / ".local/share/containers/podman/machine/podman.sock")
+    if runtime:
+        yield Engine("docker", Path(runtime) / "docker.sock")
+    yield Engine("docker", Path("/var/run/docker.sock"))
+    for place in _DOCKER_IN_HOME:
+        yield Engine("docker", home / place)
+
+
+_VARIABLES: dict[EngineName, tuple[str, ...]] = {
+    "podman": ("MOORING_PODMAN_SOCKET", "TOOLHIVE_PODMAN_SOCKET", "CONTAINER_HOST"),
+    "docker": ("MOORING_DOCKER_SOCKET", "TOOLHIVE_DOCKER_SOCKET", "TOOLHIVE_COLIMA_SOCKET", "DOCKER_HOST"),
+}
+_DOCKER_IN_HOME = (
+    ".docker/run/docker.sock",
+    ".docker/desktop/docker.sock",
+    ".rd/docker.sock",
+    ".orbstack/run/docker.sock",
+    ".colima/default/docker.sock",
+)

@@ -1,0 +1,200 @@
+"""The container runtime: images under Docker or Podman through their API socket."""
+
+# aiodocker leaves its keyword arguments untyped.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, cast
+
+import aiodocker
+import aiohttp
+from aiodocker.exceptions import DockerError
+
+from mooring.workloads.containers.container import Container
+from mooring.workloads.containers.engines import Engine, EngineName, current_engines
+from mooring.workloads.containers.settings import container_settings
+from mooring.workloads.containers.workload import ContainerWorkload
+from mooring.workloads.egress.proxy import EgressProxy
+from mooring.workloads.ignore import hidden_in
+from mooring.workloads.profile_reading import mounts_of
+from mooring.workloads.runtime import (
+    CannotAdopt,
+    CannotRun,
+    ImageSource,
+    Leftover,
+    MountPoint,
+    OnEvent,
+    OnProgress,
+    Resolved,
+    RunningWorkload,
+    WorkloadSpec,
+)
+from mooring.workloads.sandbox.bubblewrap import Files
+
+_OWNER: Final = "mooring.owner"
+_NAME: Final = "mooring.name"
+_INSTALL: Final = (
+    "start one (`systemctl start docker`, `systemctl --user start podman.socket`), or name its socket in "
+    "MOORING_DOCKER_SOCKET or MOORING_PODMAN_SOCKET"
+)
+
+
+class ContainerRuntime:
+    """Runs images with the first engine that answers, or the one of this name."""
+
+    def __init__(self, data: Path, wanted: EngineName | None = None) -> None:
+        self.name = wanted or "container"
+        self._data = data.absolute()
+        self._wanted = wanted
+        self._engine: Engine | None = None
+        self._docker: aiodocker.Docker | None = None
+        self._numbers = itertools.count(1)
+        self._owner = hashlib.sha256(str(self._data).encode()).hexdigest()[:16]
+        self._files = Files(self._data / "sandbox")
+
+    async def problem(self) -> str | None:
+        if self._docker is not None:
+            return None
+        found = [engine for engine in current_engines() if self._wanted in (None, engine.name)]
+        for engine in found:
+            docker = aiodocker.Docker(url=f"unix://{engine.socket}")
+            try:
+                await docker.version()
+            except (DockerError, aiohttp.ClientError, OSError, ValueError):
+                await docker.close()
+                continue
+            self._engine, self._docker = engine, docker
+            return None
+        what = self._wanted or "container engine"
+        where = f" (asked at {', '.join(str(engine.socket) for engine in found)})" if found else ""
+        return f"no {what} answers{where}: {_INSTALL}"
+
+    async def close(self) -> None:
+        """Let go of the engine's socket."""
+        if self._docker is not None:
+            await self._docker.close()
+            self._docker = None
+
+    async def prepare(self, spec: WorkloadSpec, progress: OnProgress) -> Resolved:
+        docker = await self._connected()
+        if not isinstance(spec.source, ImageSource):
+            raise CannotRun("containers run images: give one, or use `--runtime process` for a package")
+        reference = spec.source.reference
+        try:
+            found = await docker.images.inspect(reference)
+        except DockerError:
+            found = await self._pull(docker, reference, progress)
+        digests = cast("list[str]", found.get("RepoDigests") or [])
+        return Resolved(
+            image=str(found["Id"]),
+            version=reference,
+            integrity=digests[0].rpartition("@")[2] if digests else str(found["Id"]),
+            tools=((self._engine.name if self._engine else "container", str(docker.docker_host)),),
+        )
+
+    async def _pull(self, docker: aiodocker.Docker, reference: str, progress: OnProgress) -> dict[str, Any]:
+        progress(f"pulling {reference}")
+        try:
+            async for step in docker.images.pull(reference, stream=True):
+                if "error" in step:
+                    raise CannotRun(f"`{reference}` cannot be pulled: {step['error']}")
+                if step.get("status") and not step.get("progressDetail"):
+                    progress(f"{step.get('id', reference)}: {step['status']}")
+            return await docker.images.inspect(reference)
+        except DockerError as error:
+            raise CannotRun(f"`{reference}` cannot be pulled: {error.message}") from error
+
+    async def start(
+        self, spec: WorkloadSpec, resolved: Resolved, secrets: Mapping[str, str], on_event: OnEvent
+    ) -> RunningWorkload:
+        await self._connected()
+        if spec.publish:
+            raise CannotRun(f"`{spec.name}`: ports of a container are not published: use its gateway address")
+        new_container = partial(self._container, spec, resolved, dict(secrets), on_event)
+        workload = ContainerWorkload(spec, new_container, on_event)
+        if spec.transport != "stdio":
+            await workload.start_http()
+        return workload
+
+    async def _container(
+        self,
+        spec: WorkloadSpec,
+        resolved: Resolved,
+        secrets: dict[str, str],
+        on_event: OnEvent,
+        proxy: EgressProxy,
+    ) -> Container:
+        docker = await self._connected()
+        mounts = (*mounts_of(spec.profile, self._data / "volumes"), *spec.mounts)
+        labels = {_OWNER: self._owner, _NAME: spec.name}
+        settings = container_settings(
+            spec,
+            mounts,
+            self._hidden(mounts),
+            image=resolved.image or "",
+            engine=self._engine.name if self._engine else "docker",
+            network="none",
+            labels=labels,
+            secrets=secrets,
+        )
+        container = Container(docker, proxy, on_event)
+        number = next(self._numbers)
+        name = f"mooring-{self._owner[:8]}-{spec.name}-{os.getpid()}-{number}"
+        await container.start(name, settings, labels)
+        return container
+
+    def _hidden(self, mounts: tuple[MountPoint, ...]) -> tuple[tuple[Path, Path], ...]:
+        """What ignore files and our own data folder hide: an empty thing for each, and where it lies over."""
+        self._files.write("mooring", os.getuid(), os.getgid(), Path("/home/mooring"))
+        found: list[tuple[Path, Path]] = []
+        for mount in mounts:
+            host = mount.host.resolve()
+            if not host.is_dir():
+                continue
+            hidden = (*hidden_in(host), *((self._data,) if self._data.is_relative_to(host) else ()))
+            for path in hidden:
+                empty = self._files.empty_folder if path.is_dir() else self._files.empty_file
+                found.append((empty, mount.inside / path.relative_to(host)))
+        return tuple(found)
+
+    async def leftovers(self) -> tuple[Leftover, ...]:
+        if await self.problem() is not None:
+            return ()
+        docker = await self._connected()
+        found = await docker.containers.list(all=True, filters=f'{{"label":["{_OWNER}={self._owner}"]}}')
+        return tuple(
+            Leftover(
+                self.name,
+                str(entry["Labels"].get(_NAME, "")),
+                entry.id,
+                running=str(entry["State"]).lower() == "running",
+            )
+            for entry in found
+        )
+
+    async def adopt(
+        self, leftover: Leftover, spec: WorkloadSpec, resolved: Resolved, on_event: OnEvent
+    ) -> RunningWorkload:
+        del leftover, spec, resolved, on_event
+        raise CannotAdopt("its way out ended with the daemon before us")
+
+    async def remove(self, leftover: Leftover) -> None:
+        docker = await self._connected()
+        try:
+            await docker.containers.container(leftover.reference).delete(force=True)
+        except DockerError as error:
+            if error.status != 404:
+                raise
+
+    async def _connected(self) -> aiodocker.Docker:
+        if problem := await self.problem():
+            raise CannotRun(problem)
+        assert self._docker is not None
+        return self._docker

@@ -1,0 +1,148 @@
+"""Real engines for the container tests, and an image made of this machine's Python.
+
+`python -m tests.workloads.containers.setup` installs what is missing, where it may.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.support.waiting import eventually
+
+PACKAGES = (
+    *("podman", "runc", "netavark", "aardvark-dns", "conmon", "catatonit"),
+    *("docker.io", "containerd", "iptables", "tini"),
+)
+START_SECONDS = 60.0
+# Limits below what any machine allows: raising them takes a right that root does not have everywhere.
+CONTAINERS_CONF = """\
+[containers]
+default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]
+log_driver = "k8s-file"
+[engine]
+runtime = "runc"
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+"""
+
+
+def missing() -> list[str]:
+    """The programs that are not there."""
+    return [name for name in ("podman", "dockerd", "runc") if shutil.which(name) is None]
+
+
+def install() -> None:
+    """Install the engines with apt, as root."""
+    if missing():
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for command in (["update", "-qq"], ["install", "-y", "-qq", "--no-install-recommends", *PACKAGES]):
+            subprocess.run(["apt-get", *command], check=True, env=environment, timeout=600)
+
+
+@contextmanager
+def podman(folder: Path) -> Iterator[Path]:
+    """Podman's Docker API on a socket of its own."""
+    (folder / "containers.conf").write_text(CONTAINERS_CONF)
+    socket = folder / "podman.sock"
+    command = [
+        *("podman", "--root", str(folder / "root"), "--runroot", str(folder / "run")),
+        *("system", "service", "--time=0", f"unix://{socket}"),
+    ]
+    with _running(command, socket, folder, {"CONTAINERS_CONF": str(folder / "containers.conf")}):
+        yield socket
+
+
+@contextmanager
+def docker(folder: Path) -> Iterator[Path]:
+    """A dockerd of its own."""
+    socket = folder / "docker.sock"
+    command = [
+        *("dockerd", "--data-root", str(folder / "data"), "--exec-root", str(folder / "exec")),
+        *("--pidfile", str(folder / "pid"), "-H", f"unix://{socket}"),
+        *("--exec-opt", "native.cgroupdriver=cgroupfs", "--bridge", "none", "--iptables=false"),
+    ]
+    with _running(command, socket, folder, {}):
+        yield socket
+
+
+@contextmanager
+def _running(command: list[str], socket: Path, folder: Path, extra: dict[str, str]) -> Iterator[None]:
+    with (folder / "engine.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdout=log, stderr=log, env={**os.environ, **extra}, start_new_session=True
+        )
+    try:
+
+        def ready() -> bool:
+            assert process.poll() is None, (folder / "engine.log").read_text()[-2000:]
+            return socket.is_socket()
+
+        eventually(ready, f"{command[0]} to listen", limit=START_SECONDS)
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(5)
+        _unmount_below(folder)
+
+
+def _unmount_below(folder: Path) -> None:
+    """An engine leaves its storage mounted, which would keep anybody from removing it."""
+    places = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for place in sorted((place for place in places if Path(place).is_relative_to(folder)), reverse=True):
+        subprocess.run(["umount", "--lazy", place], check=False)
+
+
+def python_image() -> bytes:
+    """A root file system with the distribution's Python and nothing else, as a tar archive."""
+    python = Path("/usr/bin/python3").resolve()
+    library = Path("/usr/lib") / python.name
+    files = {python, *_shared_libraries(python)}
+    for extension in (library / "lib-dynload").glob("*.so"):
+        files |= _shared_libraries(extension)
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.add(library, str(library), filter=_wanted)
+        for file in sorted(files):
+            archive.add(file.resolve(), str(file))
+        for name in ("lib", "lib64", "bin"):
+            if Path(f"/{name}").is_symlink():
+                archive.add(f"/{name}", name)
+        archive.add(HOSTILE, "server.py")
+    return buffer.getvalue()
+
+
+HOSTILE = Path(__file__).parents[3] / "examples/hostile/server.py"
+
+
+def _wanted(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    unneeded = ("__pycache__", "/test", "/idlelib", "/tkinter", "/ensurepip", "/lib2to3", "config-3")
+    return None if any(part in entry.name for part in unneeded) else entry
+
+
+def _shared_libraries(program: Path) -> set[Path]:
+    told = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False).stdout
+    found = {Path(path) for path in re.findall(r"(/\S+) \(0x", told)}
+    # Through the links of a merged /usr, so that they are where the links in the image lead.
+    return {
+        Path("/usr") / path.relative_to("/") if not path.is_relative_to("/usr") else path for path in found
+    }
+
+
+if __name__ == "__main__":
+    try:
+        install()
+    except (OSError, subprocess.SubprocessError) as error:
+        sys.exit(f"the container engines could not be installed: {error}")

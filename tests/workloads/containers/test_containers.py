@@ -1,0 +1,177 @@
+"""The same attacks against the same profile, under a real Podman and a real dockerd."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.workloads.containers import setup
+from tests.workloads.sandbox_tools import Running, running
+from tests.workloads.test_egress_inside import site
+
+from mooring.workloads.containers_runtime import ContainerRuntime
+from mooring.workloads.profile import NETWORK, NONE, Network, Outbound, PermissionProfile
+from mooring.workloads.runtime import CannotRun, ImageSource, ResourceLimits, WorkloadSpec
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(bool(setup.missing()), reason="the container engines are not installed"),
+]
+IMAGE = "localhost/mooring-test-python:latest"
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module", params=["podman", "docker"])
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A running engine with the test image; its name."""
+    # Not below pytest's folder: an engine leaves mounts and files there that pytest cannot remove.
+    folder = Path(tempfile.mkdtemp(prefix=f"mooring-{request.param}-"))
+    start = {"podman": setup.podman, "docker": setup.docker}[request.param]
+    with start(folder) as socket, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(f"MOORING_{request.param.upper()}_SOCKET", str(socket))
+        url = f"http://localhost/v1.40/images/create?fromSrc=-&repo={IMAGE.rpartition(':')[0]}"
+        imported = subprocess.run(
+            [
+                *("curl", "--silent", "--fail-with-body", "--unix-socket", str(socket)),
+                *("-X", "POST", "-H", "Content-Type: application/x-tar", "--data-binary", "@-", url),
+            ],
+            input=setup.python_image(),
+            capture_output=True,
+            check=False,
+            timeout=120,
+        )
+        assert imported.returncode == 0, imported.stdout + imported.stderr
+        yield request.param
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@asynccontextmanager
+async def hostile(
+    engine: Any, data: Path, profile: PermissionProfile = NONE, **more: Any
+) -> AsyncIterator[Running]:
+    runtime = ContainerRuntime(data, engine)
+    spec = WorkloadSpec(
+        "hostile",
+        ImageSource(IMAGE),
+        arguments=("/usr/bin/" + Path("/usr/bin/python3").resolve().name, "/server.py"),
+        profile=profile,
+        **more,
+    )
+    try:
+        async with running(runtime, spec) as attacker:
+            yield attacker
+        assert await runtime.leftovers() == ()
+    finally:
+        await runtime.close()
+
+
+@pytest.mark.anyio
+async def test_the_host_is_out_of_sight(engine: str, tmp_path: Path) -> None:
+    async with hostile(engine, tmp_path / "data") as attacker:
+        await attacker.refused("read_file", path="/etc/shadow")
+        await attacker.refused("read_file", path="/root/.ssh/id_ed25519")
+        await attacker.refused("write_file", path="/usr/bin/hostile")
+        await attacker.allowed("write_file", path="/tmp/own")
+        status = await attacker.allowed("read_file", path="/proc/self/status")
+        assert "Name:" in status
+
+
+@pytest.mark.anyio
+async def test_named_folders_are_as_readable_and_writable_as_named(engine: str, tmp_path: Path) -> None:
+    shown, work = tmp_path / "shown", tmp_path / "work"
+    for folder in (shown, work):
+        folder.mkdir()
+        (folder / "a.txt").write_text("hello")
+    (work / ".mooringignore").write_text("secret.txt\n")
+    (work / "secret.txt").write_text("secret")
+    profile = PermissionProfile(read=(f"{shown}:/shown",), write=(f"{work}:/work", "volume://kept:/kept"))
+    async with hostile(engine, tmp_path / "data", profile) as attacker:
+        assert await attacker.allowed("read_file", path="/shown/a.txt") == "hello"
+        await attacker.refused("write_file", path="/shown/b.txt")
+        await attacker.allowed("write_file", path="/work/b.txt")
+        assert await attacker.allowed("read_file", path="/work/secret.txt") == ""
+        await attacker.refused("follow_link", folder="/work", target=f"{shown}/a.txt")
+        await attacker.allowed("write_file", path="/kept/a.txt")
+    assert (work / "b.txt").read_text() == "hostile"
+    assert (tmp_path / "data/volumes/kept/a.txt").read_text() == "hostile"
+
+
+@pytest.mark.anyio
+async def test_the_proxy_is_the_only_way_out(engine: str, tmp_path: Path) -> None:
+    with site() as port:
+        profile = PermissionProfile(
+            network=Network(outbound=Outbound(allow_host=("localhost",), allow_port=(port,)))
+        )
+        async with hostile(engine, tmp_path / "data", profile) as attacker:
+            here = f"http://localhost:{port}"
+            answer = await attacker.allowed("second_request", first=here, second=f"http://127.0.0.1:{port}/")
+            assert "200 OK" in answer.split(" | ")[0]
+            assert "403" in answer.split(" | ")[1]
+            assert "403" in await attacker.allowed("tunnel", target="93.184.215.14:443")
+            await attacker.refused("connect", host="127.0.0.1", port=str(port))
+            await attacker.refused("connect", host="93.184.215.14", port="80")
+            await attacker.refused("send_datagram", host="93.184.215.14", port="53")
+            assert [refusal.target for refusal in attacker.refusals()] == [
+                f"127.0.0.1:{port}",
+                "93.184.215.14:443",
+            ]
+
+
+@pytest.mark.anyio
+async def test_the_whole_internet_does_not_include_this_machine(engine: str, tmp_path: Path) -> None:
+    with site() as port:
+        async with hostile(engine, tmp_path / "data", NETWORK) as attacker:
+            assert "403" in await attacker.allowed("tunnel", target=f"127.0.0.1:{port}")
+
+
+@pytest.mark.anyio
+async def test_bombs_stop_at_their_limits(engine: str, tmp_path: Path) -> None:
+    limits = ResourceLimits(processes=40, memory_bytes=96 * 1024**2)
+    async with hostile(engine, tmp_path / "data", limits=limits) as attacker:
+        assert "EAGAIN" in await attacker.allowed("fork_bomb")
+        assert (await attacker.workload.usage()).processes >= 1
+        try:
+            await attacker.refused("memory_bomb", mebibytes="512")
+        except Exception:
+            assert (await attacker.ended()).code != 0
+
+
+@pytest.mark.anyio
+async def test_it_has_no_rights_and_gets_none(engine: str, tmp_path: Path) -> None:
+    async with hostile(engine, tmp_path / "data") as attacker:
+        for name in ("mount", "bpf"):
+            await attacker.refused("system_call", name=name)
+
+
+@pytest.mark.anyio
+async def test_what_ran_is_recorded_and_a_missing_image_is_an_error(engine: Any, tmp_path: Path) -> None:
+    runtime = ContainerRuntime(tmp_path / "data", engine)
+    try:
+        resolved = await runtime.prepare(WorkloadSpec("x", ImageSource(IMAGE)), lambda _: None)
+        assert resolved.integrity
+        assert resolved.image
+        with pytest.raises(CannotRun, match="cannot be pulled"):
+            await runtime.prepare(
+                WorkloadSpec("x", ImageSource("localhost/nobody/nothing:9")), lambda _: None
+            )
+    finally:
+        await runtime.close()
+
+
+@pytest.mark.anyio
+async def test_without_an_engine_the_error_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("mooring.workloads.containers_runtime.current_engines", lambda: ())
+    assert "start one" in (await ContainerRuntime(tmp_path).problem() or "")
