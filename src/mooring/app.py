@@ -338,7 +338,8 @@ class Gateway:
         adapters = adapters_for(self._files, self._config, entry) if self._wants_files(entry) else None
         in_flight = self._config.sessions.max_in_flight_per_session
         if in_flight is not None:
-            methods = None if methods is None or middlewares else frozenset({"tools/call"})
+            calls = frozenset({"tools/call"})
+            methods = calls if not middlewares else methods and methods | calls
             middlewares = [InFlightLimit(in_flight), *middlewares]
         if adapters is not None:
             methods = adapters.methods_after(methods if middlewares else frozenset())

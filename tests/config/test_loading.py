@@ -304,7 +304,6 @@ def test_json_is_read_too(tmp_path: Path) -> None:
         ("", "start it with `mooring: 1`"),
         ("mooring: 2", "`mooring` must be `1`, not `2`"),
         ("mooring: true", "`mooring` must be `1`, not `true`"),
-        ("servers: [{id: a, mount_path: /mcp/a, upstream: {url: 'http://x'}}]", "Remote MCP Adapter"),
         ("schema_version: v0.1.0\nname: fetch\ntransport: stdio", "ToolHive RunConfig"),
     ],
 )
