@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from mooring.config.problems import KeyPath
 from mooring.config.source import Document
+from mooring.ecosystem.importers.found import identifier as identifier_for
 
 # What clients write into an entry and a gateway has no use for: it changes nothing about the server.
 _IGNORED = {
@@ -69,7 +70,7 @@ def translate(document: Document, data_directory: Path) -> tuple[str, ...]:
         if settings.get("disabled") is True or settings.get("enabled") is False:
             notes.append(f"`{name}` is disabled in the file and was left out")
             continue
-        identifier = _identifier(name, taken)
+        identifier = identifier_for(name, taken)
         taken.add(identifier)
         if identifier != name:
             notes.append(f"`{name}` is served as `{identifier}`")
@@ -149,15 +150,6 @@ def _refuse_placeholders(document: Document, path: KeyPath, value: Any) -> None:
     elif isinstance(value, list):
         for index, item in enumerate(cast("list[Any]", value)):
             _refuse_placeholders(document, (*path, index), item)
-
-
-def _identifier(name: str, taken: set[str]) -> str:
-    plain = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._")[:64] or "server"
-    candidate, number = plain, 2
-    while candidate in taken:
-        suffix = f"-{number}"
-        candidate, number = plain[: 64 - len(suffix)] + suffix, number + 1
-    return candidate
 
 
 def _move_positions(document: Document, old: KeyPath, new: KeyPath) -> None:
