@@ -22,7 +22,7 @@ from mooring.config import guarding, schema
 from mooring.config.files_build import adapters_for, service_for, wants_files
 from mooring.config.loading import ConfigError
 from mooring.config.locations import socket_in
-from mooring.config.running import entry_of, run_config_of
+from mooring.config.running import completed, entry_of, is_run, run_config_of
 from mooring.ecosystem.clients.registration import ServerAddress
 from mooring.errors import MooringError
 from mooring.gateway.detection import Verdict
@@ -143,10 +143,11 @@ class Gateway:
             stack.callback(self._trace_file.close)
         stack.callback(self._guard.close)
         stack.enter_context(self._directory)
-        store = await stack.enter_async_context(Store(self._directory.database))
+        store = self._store = await stack.enter_async_context(Store(self._directory.database))
         self._ecosystem = Ecosystem(config.storage.root, dict(os.environ), self._addresses)
         secrets = SecretValues(self._ecosystem.secrets)
         runtimes = Runtimes(config.storage.root)
+        stack.push_async_callback(runtimes.close)
         launcher = Launcher(runtimes.choose, secrets, asyncio.Semaphore(STARTS_AT_ONCE))
         self._supervisor = Supervisor(self._directory, store, self, launcher, runtimes.all)
         holder = _LateApp()
@@ -162,6 +163,7 @@ class Gateway:
         self._app = GatewayApp(self._sessions, self._dispatcher, self._rules(config), api)
         await self._open_files(config)
         stack.push_async_callback(self._files.close)
+        await self._know_groups(config)
         for entry in config.servers:
             self._add_entry(entry)
         await stack.enter_async_context(self._supervisor)
@@ -245,12 +247,17 @@ class Gateway:
             },
         )
 
+    async def _know_groups(self, config: schema.Config) -> None:
+        """A group that the file names is one that can be asked for."""
+        for group in sorted({entry.group for entry in config.servers if entry.group}):
+            await self._store.add_group(group)
+
     # Servers come and go
 
     def _add_entry(self, entry: schema.Server) -> None:
         """A server of the configuration file."""
         self._entries[entry.id] = entry
-        if entry.workload is not None:
+        if is_run(entry):
             policy = RestartPolicy(lazy=True, idle_stop_seconds=entry.timeouts.idle_stop_seconds)
             self._supervisor.declare(run_config_of(entry), policy)
         else:
@@ -269,10 +276,11 @@ class Gateway:
     def _take_out(self, name: str) -> tuple[Server, Workload | None]:
         entry, server = self._entries.pop(name), self.servers.pop(name)
         self._app.remove(name)
-        return server, None if entry.workload is None else self._supervisor.release(name)
+        return server, self._supervisor.release(name) if is_run(entry) else None
 
     def attach(self, workload: Workload) -> Server:
-        entry = self._entries.get(workload.name) or entry_of(workload.config)
+        declared = self._entries.get(workload.name)
+        entry = completed(declared, workload.config) if declared else entry_of(workload.config)
         transports = workload.dialer.transports
         era = ERAS[entry.workload.era] if entry.workload is not None else None
         pinned = Verdict(transports[0] if len(transports) == 1 else None, era)
@@ -308,6 +316,7 @@ class Gateway:
         gone = [name for name in self._entries if name not in new]
         other = [name for name in new if name in self._entries and new[name] != self._entries[name]]
         added = [name for name in new if name not in self._entries]
+        await self._know_groups(config)
         self._config = config
         await self._open_files(config)
         retired = [self._take_out(name) for name in (*gone, *other)]

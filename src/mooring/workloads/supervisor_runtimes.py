@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from mooring.workloads.containers.engines import EngineName, current_engines
 from mooring.workloads.runtime import CannotRun, ImageSource, RemoteSource, Runtime, WorkloadSpec
 from mooring.workloads.sandbox_runtime import ProcessRuntime
 from mooring.workloads.supervisor_remote import RemoteRuntime
+
+if TYPE_CHECKING:
+    from mooring.workloads.containers_runtime import ContainerRuntime
 
 
 class Runtimes:
@@ -15,10 +20,24 @@ class Runtimes:
     def __init__(self, data: Path) -> None:
         self.remote = RemoteRuntime()
         self.process = ProcessRuntime(data)
+        self._data = data
+        self._containers: dict[EngineName | None, ContainerRuntime] = {}
 
     @property
     def all(self) -> tuple[Runtime, ...]:
-        return (self.process, self.remote)
+        engines = (self.container(),) if current_engines() else ()
+        return (self.process, self.remote, *engines)
+
+    def container(self, engine: EngineName | None = None) -> ContainerRuntime:
+        """The runtime for images. Loaded when it is needed: what it is made with takes long to load."""
+        from mooring.workloads.containers_runtime import ContainerRuntime  # noqa: PLC0415
+
+        return self._containers.setdefault(engine, ContainerRuntime(self._data, engine))
+
+    async def close(self) -> None:
+        """Let go of the engines."""
+        for runtime in self._containers.values():
+            await runtime.close()
 
     async def choose(self, spec: WorkloadSpec, wanted: str | None) -> Runtime:
         """The runtime for this, or CannotRun with what to do instead."""
@@ -28,7 +47,4 @@ class Runtimes:
             return self.process
         if wanted == "remote":
             raise CannotRun(f"`{spec.name}` is no URL: leave out `--runtime remote`")
-        raise CannotRun(
-            f"`{spec.name}` needs a container engine, which this version cannot use yet: give a package "
-            "(`npx://`, `uvx://`) or a command instead"
-        )
+        return self.container(wanted if wanted in ("docker", "podman") else None)
