@@ -190,7 +190,6 @@ def test_two_servers_cannot_have_one_id(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "storage: {url: 's3://bucket'}",
         "state: {url: 'redis://x'}",
         "virtual_servers: [{id: x}]",
     ],

@@ -16,7 +16,6 @@ from mooring.config.source import Document
 ABSENT: dict[KeyPath, str] = {
     ("state",): "external state is",
     ("virtual_servers",): "virtual servers are",
-    ("storage", "url"): "object storage is",
 }
 
 

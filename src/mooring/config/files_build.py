@@ -127,6 +127,10 @@ def _results(config: Config, server: Server) -> ResultRules:
 
 
 def _storage(config: Config) -> Storage:
+    if config.storage.url is not None:
+        from mooring.files.object_storage import ObjectStorage  # noqa: PLC0415 - large, and rarely needed
+
+        return ObjectStorage(config.storage.url, config.storage.options)
     return LocalStorage(config.storage.root / "files")
 
 

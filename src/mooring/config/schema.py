@@ -118,6 +118,17 @@ class Storage(Struct, frozen=True):
     root: Annotated[
         Path, Meta(description="The data directory. The control socket `mooring.sock` is created in it.")
     ] = Path("data")
+    url: Annotated[
+        Annotated[str, Meta(pattern=r"^s3://[^/]+")] | None,
+        Meta(description="Keep files in an object store, `s3://bucket/prefix`. `null`: in `root`."),
+    ] = None
+    options: Annotated[
+        dict[str, str],
+        Meta(
+            description="For `url`: `aws_endpoint`, `aws_region`, `aws_access_key_id`, "
+            "`aws_secret_access_key`, `allow_http`. Not given: from the environment, as usual there."
+        ),
+    ] = field(default_factory=dict[str, str])
     max_size: Annotated[
         Annotated[int, Meta(ge=1, extra=BYTES)] | None,
         Meta(description="Most bytes of files in all. `null`: as many as the disk holds."),

@@ -1,0 +1,112 @@
+"""Blobs in an S3-compatible object store. An object is visible only when its upload is complete."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import obstore
+from obstore.store import from_url
+
+from mooring.files.disk import in_thread
+from mooring.files.names import SNIFF_BYTES
+
+PART_BYTES: Final = 8 * 1024 * 1024
+READ_BYTES: Final = 1024 * 1024
+SWEEP_BATCH: Final = 500
+# Overloads for every kind of store, which differ in types that we do not need to tell apart.
+_from_url: Any = from_url
+_list: Any = obstore.list
+
+
+class ObjectStorage:
+    """A bucket, or a folder of one, that is ours alone: `s3://bucket/prefix`."""
+
+    def __init__(self, url: str, options: dict[str, str]) -> None:
+        self._url = url
+        self._options = options
+        self._store: Any = None
+
+    async def open(self) -> None:
+        config: dict[str, Any] = {
+            name: value for name, value in self._options.items() if name != "allow_http"
+        }
+        allow_http = self._options.get("allow_http") == "true"
+        self._store = _from_url(self._url, config=config, client_options={"allow_http": allow_http})
+
+    async def close(self) -> None:
+        self._store = None
+
+    async def create(self, blob: str) -> ObjectWriter:
+        return ObjectWriter(self, obstore.open_writer_async(self._store, blob, buffer_size=PART_BYTES), blob)
+
+    async def settle(self, blobs: Sequence[str]) -> None:
+        """A complete object is durable: the store says so."""
+
+    async def adopt(self, path: Path, blob: str) -> None:
+        await obstore.put_async(self._store, blob, path)
+        await in_thread(path.unlink)
+
+    def path(self, blob: str) -> Path | None:
+        del blob
+        return None
+
+    async def read(self, blob: str, start: int, stop: int) -> AsyncIterator[bytes]:
+        if start >= stop:
+            return
+        try:
+            found = await obstore.get_async(self._store, blob, options={"range": (start, stop)})
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"blob {blob} is not in the object store") from error
+        async for piece in found.stream(min_chunk_size=READ_BYTES):
+            yield bytes(piece)
+
+    async def delete(self, blobs: Iterable[str]) -> None:
+        names = list(blobs)
+        if names:
+            await obstore.delete_async(self._store, names)
+
+    async def sweep(self, is_known: Callable[[list[str]], set[str]], older_than: float) -> int:
+        swept = 0
+        async for batch in _list(self._store, chunk_size=SWEEP_BATCH):
+            old = [str(entry["path"]) for entry in batch if entry["last_modified"].timestamp() < older_than]
+            names = {path.rsplit("/", 1)[-1]: path for path in old}
+            known = await asyncio.to_thread(is_known, list(names)) if names else set[str]()
+            unknown = [name for name in names if name not in known]
+            await self.delete(unknown)
+            swept += len(unknown)
+        return swept
+
+
+class ObjectWriter:
+    """Sends parts as they fill up; the object appears with the last one."""
+
+    def __init__(self, storage: ObjectStorage, writer: Any, blob: str) -> None:
+        self.head = b""
+        self.size = 0
+        self._storage = storage
+        self._writer: Any = writer
+        self._blob = blob
+        self._hash = hashlib.sha256()
+        self._finished = False
+
+    async def write(self, data: bytes) -> None:
+        if len(self.head) < SNIFF_BYTES:
+            self.head += bytes(data[: SNIFF_BYTES - len(self.head)])
+        self.size += len(data)
+        self._hash.update(data)
+        await self._writer.write(data)
+
+    async def finish(self) -> str:
+        await self._writer.close()
+        self._finished = True
+        return self._hash.hexdigest()
+
+    async def abandon(self) -> None:
+        """Parts without an end are never visible; the store forgets them by its own rules."""
+        if self._finished:
+            await self._storage.delete([self._blob])
+        self._writer = None
