@@ -6,15 +6,17 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --re
 COMPILE := .venvs/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header
 
-.PHONY: help setup demo test check fix bench conformance fuzz lock clean
+.PHONY: help setup demo test test-containers check fix bench conformance text-score fuzz lock clean
 
 help:
 	@echo "make demo         run the gateway with example servers until Ctrl-C"
 	@echo "make test         run the tests"
+	@echo "make test-containers  the tests that need Docker and Podman"
 	@echo "make check        what CI runs: format, lint, types, import contracts, tests"
 	@echo "make fix          format, mend what can be mended, write generated pages anew"
 	@echo "make conformance  the official suite, directly and through the gateway"
 	@echo "make bench        speed, compared with nginx and other proxies"
+	@echo "make text-score   the text converter, compared with every other one that can be installed"
 	@echo "make fuzz         the property tests, for much longer"
 	@echo "make lock         pin the dependencies anew"
 	@echo "make clean        remove everything that was set up or built"
@@ -40,8 +42,13 @@ demo: .venv/runtime
 # Without npm the suites that need it are skipped, and said so at the end; in CI a skip is a failure.
 test: .venv/dev
 	-@$(BIN)/python -m tests.conformance.setup
+	-@$(BIN)/python -m tests.workloads.sandbox_setup
 	-@$(BIN)/python scripts/setup_browser.py
 	$(PYTEST)
+
+test-containers: .venv/dev
+	-@$(BIN)/python -m tests.workloads.containers.setup
+	MOORING_TEST_CONTAINERS=1 $(PYTEST) tests/workloads/containers
 
 check: .venv/dev
 	$(BIN)/ruff format --check .
@@ -62,6 +69,9 @@ conformance: .venv/dev
 
 bench: .venv/dev
 	$(BIN)/python -m bench --write-docs
+
+text-score: .venv/dev
+	$(BIN)/python -m tests.text.score --write-docs
 
 fuzz: .venv/dev
 	$(PYTEST) -m hypothesis --fuzz=50 --timeout=3600
