@@ -1,208 +1,210 @@
-"""Score the Markdown converter on identity, readability, locality, CommonMark and speed.
+"""Score Mooring and its peers on the same documents in the same run, and write the table of the docs.
 
-    python -m tests.text.score [--seeds 150] [--commonmark spec.json] [--peer-python PYTHON]
+    python -m tests.text.score [--seeds 150] [--start N] [--only NAME ...] [--write-docs]
 
-`--commonmark` is the JSON form of the CommonMark spec's examples. `--peer-python` is an interpreter that has
-the package `marklas` installed; its figures are printed beside ours, from the same documents in the same run.
-Speed is by processor time, the best of fifteen.
+Peers are installed under `.venvs/text-peers` when they are missing; those that cannot be are named. Speed is
+by processor time, the best of several runs on one page. Other seeds (`--start`) give other documents.
 """
 
 import argparse
-import json
-import re
-import subprocess
 import sys
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from markdown_it import MarkdownIt
-
-from mooring.text import convert, schema
-from mooring.text.sidecar import Sidecar
-from mooring.text.tree import Node, equal
-
+from .corpora import common_mark, fixtures, gfm_extensions
 from .generate import documents
 from .hard_cases import CASES
-from .page import page
-from .words import count_words
+from .measures import (
+    Chain,
+    Ours,
+    hard_cases,
+    locality,
+    markdown_examples,
+    patches,
+    round_trips,
+    speed,
+    storage_forms,
+    through_snapshot,
+    wiki_against_oracle,
+)
+from .peers import NOT_TRIED, PEERS, ROOT, NotInstalled, Running, install
 
-PROFILES = ("core", "typical", "adversarial")
-_PEER = """
-import json, sys, time
-import marklas
-for line in sys.stdin:
-    job = json.loads(line)
-    function = marklas.to_md if job["to"] == "markdown" else marklas.to_adf
-    best, out = None, None
-    try:
-        for _ in range(job["times"]):
-            start = time.process_time()
-            out = function(job["value"])
-            spent = time.process_time() - start
-            best = spent if best is None else min(best, spent)
-        print(json.dumps({"out": out, "seconds": best}), flush=True)
-    except Exception as error:
-        print(json.dumps({"error": str(error)}), flush=True)
-"""
-
-
-class Ours:
-    name = "mooring"
-
-    def run(self, value: Any, target: str, times: int = 1) -> tuple[Any, float]:
-        source = "adf" if target == "markdown" else "markdown"
-        best = float("inf")
-        result = None
-        for _ in range(times):
-            start = time.process_time()
-            result = convert(value, source, target).result
-            best = min(best, time.process_time() - start)
-        return result, best
+PAGE = ROOT / "docs/text-score.md"
+# Peers that only read or only write are paired as the study did.
+PAIRS = (
+    ("marklas", "marklas"),
+    ("pyadf", "pyadf"),
+    ("mcp-atlassian", "mcp-atlassian"),
+    ("mdast-util-from-adf", "atlaskit-markdown"),
+    ("mdast-util-from-adf", "marklassian"),
+    ("adf-to-markdown", "marklassian"),
+    ("adf-to-md", "md-to-adf (npm)"),
+    ("atlas-doc-parser", "marklassian"),
+    ("atlas-doc-parser", "md2adf"),
+    ("adf-to-markdown", "md-to-adf (PyPI)"),
+)
+Table = tuple[str, list[str], list[list[str]]]
 
 
-class Peer:
-    name = "marklas"
-
-    def __init__(self, python: str) -> None:
-        self._process = subprocess.Popen(
-            [python, "-c", _PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
-        )
-
-    def run(self, value: Any, target: str, times: int = 1) -> tuple[Any, float]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"value": value, "to": target, "times": times}) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        if "error" in answer:
-            raise ValueError(answer["error"])
-        return answer["out"], answer["seconds"]
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=10)
-
-
-@dataclass(slots=True)
-class RoundTrips:
-    same: int = 0
-    valid: int = 0
-    hidden: int = 0
-    words: int = 0
-    total: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.same}/{self.total} same, {self.hidden / max(1, self.words):.1%} of words hidden"
-
-
-def round_trips(converter: Any, found: list[Node]) -> RoundTrips:
-    made = RoundTrips(total=len(found))
-    for document in found:
-        markdown = ""
+def start_peers(only: list[str]) -> tuple[dict[str, Running], dict[str, str]]:
+    running: dict[str, Running] = {}
+    missing: dict[str, str] = {}
+    for peer in PEERS:
+        if only and peer.name not in only:
+            continue
         try:
-            markdown, _ = converter.run(document, "markdown")
-            back, _ = converter.run(markdown, "adf")
-            made.same += equal(document, back)
-            made.valid += schema.is_valid(back)
-        except Exception:
-            markdown = markdown or ""
-        counted = count_words(document, markdown)
-        made.hidden, made.words = made.hidden + counted.hidden, made.words + counted.total
+            install(peer)
+            running[peer.name] = Running(peer)
+        except NotInstalled as error:
+            missing[peer.name] = str(error)
+    return running, missing
+
+
+def markdown_tables(chains: list[Chain], seeds: int, start: int) -> list[Table]:
+    trips = [
+        [
+            "",
+            "hard cases: kept / lost / broken",
+            "simple",
+            "typical",
+            "every node type",
+            "42 KB page: to, from",
+        ]
+    ]
+    sets = [documents(seeds, profile, start) for profile in ("core", "typical", "adversarial")]
+    rows: list[list[str]] = []
+    for chain in chains:
+        _say(f"round trips of {chain.name}")
+        rows.append(
+            [
+                chain.name,
+                hard_cases(chain, CASES),
+                *(str(round_trips(chain, found)) for found in sets),
+                speed(chain),
+            ]
+        )
+    return [("ADF → Markdown → ADF", trips[0], rows)]
+
+
+def example_tables(chains: list[Chain], missing: dict[str, str]) -> list[Table]:
+    made: list[Table] = []
+    for title, load in (
+        ("CommonMark 0.31.2 → ADF → Markdown", common_mark),
+        ("GFM's extensions, likewise", gfm_extensions),
+    ):
+        try:
+            examples = load()
+        except NotInstalled as error:
+            missing[title] = str(error)
+            continue
+        _say(title)
+        rows = [[chain.name, *markdown_examples(chain, examples)] for chain in chains]
+        made.append(
+            (f"{title} ({len(examples)} examples)", ["", "valid ADF", "same HTML", "same tree again"], rows)
+        )
     return made
 
 
-def common_mark(converter: Any, examples: list[dict[str, Any]]) -> str:
-    """Valid trees, HTML that stays the same (blanks and tightness aside), trees that stay the same."""
-    render: Callable[[str], str] = MarkdownIt("commonmark").render
-    valid = same = stable = 0
-    for example in examples:
+def goal_table(running: dict[str, Running], seeds: int, start: int, missing: dict[str, str]) -> Table:
+    """What only Mooring offers, or what is measured against Atlassian's own programs."""
+    rows: list[list[str]] = []
+
+    def add(what: str, goal: str, measure: Callable[[], str]) -> None:
+        _say(what)
         try:
-            tree, _ = converter.run(example["markdown"], "adf")
-            valid += schema.is_valid(tree)
-            markdown, _ = converter.run(tree, "markdown")
-            same += _normal(render(example["markdown"])) == _normal(render(markdown))
-            stable += equal(tree, converter.run(markdown, "adf")[0])
-        except Exception:
-            continue
-    return f"valid {valid}, same HTML {same}, stable {stable} of {len(examples)}"
+            rows.append([what, goal, measure()])
+        except NotInstalled as error:
+            missing[what] = str(error)
 
-
-def _normal(html: str) -> str:
-    html = re.sub(r"</?p>", "", re.sub(r"\s+", " ", html))
-    return re.sub(r"\s*(</?(?:li|ul|ol|blockquote|h\d|pre|hr ?/?)[^>]*>)\s*", r"\1", html).strip()
-
-
-def locality(found: list[Node]) -> str:
-    """Edit one word of the plain Markdown; every other top-level block must be the same object."""
-    kept = tried = 0
-    sidecar = Sidecar()
-    for document in found:
-        rendering = sidecar.render(document)
-        word = re.search(r"(?m)^[a-z]{4,}(?= )", rendering.markdown)
-        if word is None:
-            continue
-        tried += 1
-        edited = rendering.markdown[: word.start()] + "Edited" + rendering.markdown[word.end() :]
-        after = sidecar.restore(edited, document, rendering.snapshot, allow_media_loss=True).document
-        pairs = list(zip(document["content"], after["content"], strict=False))
-        kept += (
-            len(after["content"]) == len(document["content"])
-            and sum(old is not new for old, new in pairs) <= 1
+    found = documents(seeds, "typical", start)
+    add("ADF → plain Markdown → ADF with the snapshot, unedited", "100 %", lambda: through_snapshot(found))
+    add("one word edited: every other top-level block identical", "100 %", lambda: locality(found))
+    add(
+        "Atlassian's own fixtures through extended Markdown",
+        "100 %",
+        lambda: str(round_trips(Ours(), list(fixtures().values()))),
+    )
+    add("storage → Markdown → storage", "≥ 97 %", lambda: storage_forms(Ours(), through="markdown"))
+    add("storage → ADF → storage", "100 %", lambda: storage_forms(Ours(), through="adf"))
+    add("patch: bytes outside the target untouched (four formats)", "100 %", lambda: patches(found))
+    if "atlaskit-wiki" in running:
+        oracle = running["atlaskit-wiki"]
+        add(
+            "wiki → ADF as Atlassian's own parser reads it",
+            "≥ 90 %",
+            lambda: wiki_against_oracle(oracle, found),
         )
-    return f"{kept}/{tried}"
+    return "Goals beyond a Markdown round trip", ["", "goal", "measured"], rows
 
 
-def speed(converter: Any) -> tuple[float, float]:
-    """Documents per second: writing and reading."""
-    document = page()
-    markdown, write_seconds = converter.run(document, "markdown", 15)
-    _, read_seconds = converter.run(markdown, "adf", 15)
-    return 1 / write_seconds, 1 / read_seconds
+def storage_table(running: dict[str, Running]) -> Table:
+    chains: list[Chain] = [Ours()]
+    chains += [
+        Chain(each.name, each, each)
+        for each in running.values()
+        if {"storage>markdown", "markdown>storage"} <= each.offers
+    ]
+    rows = [[chain.name, storage_forms(chain, through="markdown")] for chain in chains]
+    return "Storage format → Markdown → storage format", ["", "kept / lost / broken"], rows
+
+
+def render(tables: list[Table], missing: dict[str, str], seeds: int, start: int) -> str:
+    day = datetime.now(UTC).date().isoformat()
+    lines = [
+        "# How the text converters compare",
+        "",
+        f"Written by `make text-score` on {day}: {seeds} generated documents per set, first seed {start},",
+        "one run, one machine. *Kept*: the same canonical tree. *Lost*: valid, every word there, but",
+        "structure or attributes gone. *Broken*: words changed or gone, invalid output, an error. *Hidden* words are",
+        "those a reader of the Markdown cannot see (in attributes, comments, JSON, or nowhere). Speed is",
+        "documents per second of processor time, each reading its own Markdown; compare within the table,",
+        "not between runs.",
+        "",
+    ]
+    for title, head, rows in tables:
+        lines += [f"## {title}", "", f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+        lines += [f"| {' | '.join(row)} |" for row in rows]
+        lines.append("")
+    absent = {**missing, **NOT_TRIED}
+    lines += ["## Not measured", "", *(f"- {name}: {reason}" for name, reason in absent.items()), ""]
+    return "\n".join(lines)
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.text.score", description=__doc__)
     parser.add_argument("--seeds", type=int, default=150)
     parser.add_argument("--start", type=int, default=0, help="first seed")
-    parser.add_argument("--commonmark", type=Path)
-    parser.add_argument("--peer-python")
+    parser.add_argument("--only", nargs="*", default=[], help="only these peers")
+    parser.add_argument("--write-docs", action="store_true", help=f"write {PAGE.name} instead of printing")
     parsed = parser.parse_args(arguments)
-    converters: list[Any] = [Ours()] + ([Peer(parsed.peer_python)] if parsed.peer_python else [])
-    rows: list[tuple[str, list[str]]] = []
-    sets = {profile: documents(parsed.seeds, profile, parsed.start) for profile in PROFILES}
-    for profile, found in sets.items():
-        rows.append(
-            (f"ADF → Markdown → ADF, {profile}", [str(round_trips(each, found)) for each in converters])
-        )
-    hard = [document for _, document in CASES]
-    rows.append(("hard cases", [str(round_trips(each, hard)) for each in converters]))
-    rows.append(
-        (
-            "one-word edit, other blocks identical",
-            [locality(sets["typical"])] + ["not offered"] * (len(converters) - 1),
-        )
-    )
-    if parsed.commonmark:
-        examples = json.loads(parsed.commonmark.read_text("utf-8"))
-        rows.append(("CommonMark examples", [common_mark(each, examples) for each in converters]))
-    figures = [speed(each) for each in converters]
-    rows.append(
-        ("42 KB page, documents/s (write, read)", [f"{write:.0f}, {read:.0f}" for write, read in figures])
-    )
-    _print([each.name for each in converters], rows)
-    for each in converters[1:]:
-        each.close()
+    running, missing = start_peers(parsed.only)
+    for name, reason in missing.items():
+        _say(f"could not be installed: {name}: {reason}")
+    chains: list[Chain] = [Ours()]
+    for writer, reader in PAIRS:
+        if writer in running and reader in running:
+            name = writer if writer == reader else f"{writer} → {reader}"
+            chains.append(Chain(name, running[writer], running[reader]))
+    try:
+        tables = markdown_tables(chains, parsed.seeds, parsed.start)
+        tables += example_tables(chains, missing)
+        tables.append(storage_table(running))
+        tables.append(goal_table(running, parsed.seeds, parsed.start, missing))
+    finally:
+        for each in running.values():
+            each.close()
+    page = render(tables, missing, parsed.seeds, parsed.start)
+    if parsed.write_docs:
+        Path(PAGE).write_text(page, "utf-8")
+        _say(f"wrote {PAGE.relative_to(ROOT)}")
+    else:
+        sys.stdout.write(page)
     return 0
 
 
-def _print(names: list[str], rows: list[tuple[str, list[str]]]) -> None:
-    sys.stdout.write(f"| what | {' | '.join(names)} |\n| --- |{' --- |' * len(names)}\n")
-    for what, cells in rows:
-        sys.stdout.write(f"| {what} | {' | '.join(cells)} |\n")
+def _say(what: str) -> None:
+    print(what, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Which characters of a text Markdown would take for markup, and how to write them so that it does not."""
 
 import re
+import string
 import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
@@ -8,8 +9,10 @@ from typing import NamedTuple
 
 from markdown_it.common.utils import MD_TRIM_CHARS, isMdAsciiPunct, isWhiteSpace
 
+from mooring.text.markdown import shortnames
+
 # Everything that might be markup somewhere inside a line. The rest of a text is copied as it is.
-_SUSPECT = re.compile(r"[\\`*_~\[\]<&{}!:\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
+_SUSPECT = re.compile(r"[\\`*_~\[\]<&{}!:@\x00-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff]")
 _SUSPECT_OR_HOST = re.compile(_SUSPECT.pattern + r"|www\.")
 _DIRECTIVE_AHEAD = re.compile(r":[A-Za-z][\w-]*(?:\[|$)")
 _ENTITY_AHEAD = re.compile(r"&#?\w+;")
@@ -145,8 +148,11 @@ _CHECKS: dict[str, Callable[[_Spot], bool]] = {
     "{": lambda spot: not (spot.previous.isalnum() or spot.previous in _BEFORE_PLAIN_BRACE),
     "}": lambda spot: spot.following in ("", "\n") and spot.last,
     ":": lambda spot: _starts_directive(spot.value, spot.at),
+    "@": lambda spot: spot.previous in _ADDRESS_PART and bool(_HOST_AHEAD.match(spot.value, spot.at)),
 }
 _BLANKS = frozenset(" \t")
+_ADDRESS_PART = frozenset(string.ascii_letters + string.digits + "._+-")
+_HOST_AHEAD = re.compile(r"@[A-Za-z0-9-]+\.")
 # After anything else a brace might belong to a link, an image or a directive.
 _BEFORE_PLAIN_BRACE = frozenset(" \"'(:,=$")
 
@@ -155,7 +161,7 @@ def _starts_directive(value: str, at: int) -> bool:
     """`:name[`, or the `://` of an address that would become a link."""
     if value.startswith("//", at + 1) and _SCHEME.search(value, max(0, at - 5), at):
         return True
-    return bool(_DIRECTIVE_AHEAD.match(value, at))
+    return bool(_DIRECTIVE_AHEAD.match(value, at) or shortnames.PATTERN.match(value, at))
 
 
 def _opens_or_closes(neighbour: str) -> bool:
@@ -166,7 +172,7 @@ def _opens_or_closes(neighbour: str) -> bool:
 def _harmless_pair(spot: _Spot, after: str) -> bool:
     """`a[0] b`: closed in the same text, not followed by what would make it a link, no directive, no box."""
     pair = _PAIR.match(spot.value, spot.at)
-    if not pair or (spot.previous in ("", "\n") and _BOX.match(spot.value, spot.at)):
+    if not pair or spot.following == "~" or (spot.previous in ("", "\n") and _BOX.match(spot.value, spot.at)):
         return False
     following = spot.value[pair.end()] if pair.end() < len(spot.value) else after
     if following and following in "([:{":

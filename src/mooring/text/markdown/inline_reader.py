@@ -6,15 +6,23 @@ from typing import Any
 
 from markdown_it.token import Token
 
-from mooring.text.markdown import atoms, attributes, images
+from mooring.text.markdown import atoms, attributes, images, shortnames
 from mooring.text.markdown.grammar import inline_parser
 from mooring.text.markdown.quick_inline import read_quickly
 from mooring.text.report import Report
 from mooring.text.tree import Mark, Node, raw_inline, sort_marks
 
 # Without any of these a text is only a text.
-_SPECIAL = re.compile(r"[\\`*_~\[<&\n]|:\w+\[|www\.|https?://")
-_URL = re.compile(r"(?<![\w/])(?:https?://|www\.)[^\s<]+")
+_SPECIAL = re.compile(r"[\\`*_~\[<&\n]|:[\w+-]+[\[:]|www\.|https?://|@")
+# What is more than its characters: addresses, e-mail addresses, emoji and mentions by their short forms.
+_LINKED = re.compile(
+    r"(?P<url>(?<![\w/])(?:https?://|www\.)[^\s<]+)"
+    r"|(?P<email>(?<![\w.+/-])[A-Za-z0-9][A-Za-z0-9._+-]{0,63}@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,})(?![\w@-])"
+    r"|\[~accountid:(?P<account>[^\]\s]+)\]"
+    rf"|(?P<emoji>{shortnames.PATTERN.pattern})"
+)
+_MAYBE_LINKED = re.compile(r"://|www\.|@|\[~|:[\w+-]+:")
+_ACCOUNT = "accountid:"
 _ENTITY_TAIL = re.compile(r"&\w+;\Z")
 _TAG_MARKS: dict[str, Mark] = {
     "u": {"type": "underline"},
@@ -24,10 +32,13 @@ _TAG_MARKS: dict[str, Mark] = {
 _TAGS: dict[str, Mark] = {
     **_TAG_MARKS,
     "strong": {"type": "strong"},
+    "b": {"type": "strong"},
     "em": {"type": "em"},
+    "i": {"type": "em"},
     "del": {"type": "strike"},
+    "s": {"type": "strike"},
 }
-_TAG = re.compile(r"<(/?)(u|sub|sup|strong|em|del|br)\s*/?>", re.IGNORECASE)
+_TAG = re.compile(r"<(/?)(u|sub|sup|strong|b|em|i|del|s|br)\s*/?>", re.IGNORECASE)
 _OPENING: dict[str, Mark] = {
     "strong_open": {"type": "strong"},
     "em_open": {"type": "em"},
@@ -126,8 +137,14 @@ class _Builder:
     def build(self, tokens: list[Token]) -> list[Node]:
         closing = _closing_tags(tokens)
         _hand_to_opener(tokens)
+        mentioned = -1
         for at, token in enumerate(tokens):
             kind = token.type
+            if at <= mentioned:
+                continue
+            if kind == "link_open" and self._mention(tokens, at):
+                mentioned = at + 2
+                continue
             if kind == "text":
                 self._text.append(token.content)
             elif kind == "text_special":
@@ -162,24 +179,55 @@ class _Builder:
             case _:
                 self._atom(token)
 
+    def _mention(self, tokens: list[Token], at: int) -> bool:
+        """`@[Ann](accountid:…)` and `[@Ann](accountid:…)`"""
+        href = str(tokens[at].attrs.get("href", ""))
+        if not href.startswith(_ACCOUNT) or [each.type for each in tokens[at + 1 : at + 3]] != [
+            "text",
+            "link_close",
+        ]:
+            return False
+        name = tokens[at + 1].content
+        if not name.startswith("@"):
+            if not self._text or not self._text[-1].endswith("@"):
+                return False
+            self._text[-1] = self._text[-1][:-1]
+            name = f"@{name}"
+        self._flush()
+        self._nodes.append({"type": "mention", "attrs": {"id": href.removeprefix(_ACCOUNT), "text": name}})
+        return True
+
     def _flush(self) -> None:
         if not self._text:
             return
         value = "".join(self._text)
         self._text.clear()
-        if "link" in self._effective[-1] or not ("://" in value or "www." in value):
+        if "link" in self._effective[-1] or not _MAYBE_LINKED.search(value):
             self._append(value)
             return
         done = 0
-        for found in _URL.finditer(value):
-            url = _trimmed_url(found[0])
-            if "." not in url:
-                continue
-            self._append(value[done : found.start()])
-            href = url if "://" in url else f"http://{url}"
-            self._append(url, {"type": "link", "attrs": {"href": href}})
-            done = found.start() + len(url)
+        for found in _LINKED.finditer(value):
+            if (end := self._linked(found, value[done : found.start()])) is not None:
+                done = end
         self._append(value[done:])
+
+    def _linked(self, found: re.Match[str], before: str) -> int | None:
+        """Append what was found and the text before it; None when it is only text after all."""
+        if found["url"]:
+            url = _trimmed_url(found["url"])
+            if "." not in url:
+                return None
+            self._append(before)
+            self._append(url, {"type": "link", "attrs": {"href": url if "://" in url else f"http://{url}"}})
+            return found.start() + len(url)
+        self._append(before)
+        if found["email"]:
+            self._append(found["email"], {"type": "link", "attrs": {"href": f"mailto:{found['email']}"}})
+        elif found["account"]:
+            self._nodes.append({"type": "mention", "attrs": {"id": found["account"]}})
+        else:
+            self._nodes.append(shortnames.emoji(found["emoji"][1:-1]))
+        return found.end()
 
     def _append(self, value: str, extra: Mark | None = None) -> None:
         if not value:

@@ -5,6 +5,7 @@ A delimiter run that could not flank, or would touch another of its kind, gives 
 texts only, so `**a :mention[@b]{id=1} c**` is two strong texts around a mention.
 """
 
+import re
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -188,16 +189,25 @@ class InlineWriter:
         given = render(pairs_of(mark, without=("href", "title")), delicate=True) if len(attrs) > 1 else ""
         if not given and title is None and before != "<" and _is_autolink(href, inner):
             return f"<{href}>"
+        if (
+            not given
+            and title is None
+            and before != "<"
+            and href.startswith("mailto:")
+            and _is_mail(href, inner)
+        ):
+            return f"<{href.removeprefix('mailto:')}>"
         content = self._sequence(inner, "[", "]", bracketed=True)
         target = escape.destination(href)
         shown = escape.title(title) if title else ""
-        if target is None or shown is None or title == "":
+        if target is None or shown is None or title == "" or href.startswith("accountid:"):
             return f":a[{content}]" + render([("href", quote(attrs))])
         if shown:
             return f"[{content}]({target or '<>'} {shown}){given}"
         return f"[{content}]({target}){given}"
 
 
+_MAIL = re.compile(r"mailto:[A-Za-z0-9._+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]*[A-Za-z0-9])+")
 _TAGS = {"strong": "strong", "em": "em", "strike": "del"}
 # The forms to try, the first that fits wins.
 _DELIMITERS = {"strong": ("**",), "em": ("_", "*"), "strike": ("~~",)}
@@ -254,6 +264,17 @@ def _may_delimit(delimiter: str, content: str, before: str, after: str) -> bool:
 def _is_autolink(href: str, inner: list[_Item]) -> bool:
     if len(inner) != 1 or inner[0].marks or not inner[0].is_text or inner[0].node["text"] != href:
         return False
+    return _is_address(href)
+
+
+def _is_mail(href: str, inner: list[_Item]) -> bool:
+    """`<ann@example.com>` for a link to that very address."""
+    if len(inner) != 1 or inner[0].marks or not inner[0].is_text:
+        return False
+    return href == f"mailto:{inner[0].node['text']}" and bool(_MAIL.fullmatch(href))
+
+
+def _is_address(href: str) -> bool:
     scheme, colon, rest = href.partition("://")
     if not colon or not (2 <= len(scheme) <= 32) or not scheme.isascii() or not scheme.isalpha():
         return False

@@ -8,11 +8,11 @@ the full parser reads it.
 import re
 from typing import Any
 
-from mooring.text.markdown import atoms, attributes
+from mooring.text.markdown import atoms, attributes, shortnames
 from mooring.text.report import Report
 from mooring.text.tree import Mark, Node, sort_marks
 
-_NEXT = re.compile(r"[\\`*_~\[\]<&!:\n{]|www\.")
+_NEXT = re.compile(r"[\\`*_~\[\]<&!:@\n{]|www\.")
 _CODE = re.compile(r"(`+)(?!`)(.*?[^`])\1(?!`)", re.DOTALL)
 _LINK_END = re.compile(r"\]\(([^\s<>()\[\]\\&`]*)\)(?!\{)")
 _ATOM = re.compile(r":([A-Za-z]\w*)\[((?:[^\[\]\\\n&]|\\[^\n])*)\]")
@@ -75,6 +75,9 @@ class _Reading:
                 return self._atom(at)
             case "\\":
                 return self._escape(at)
+            case "@":
+                # Part of an e-mail address or of a mention, unless a blank follows.
+                return self._source[at + 1 : at + 2] in _AFTER_CLOSER and self._literal(at, character)
             case "!" | "{":
                 return self._literal(at, character)
             case _:
@@ -151,6 +154,8 @@ class _Reading:
         found = _LINK_END.match(self._source, at)
         if not found or not self._stack or self._stack[-1] != "link" or self._source[at - 1] == "[":
             return False
+        if found[1].startswith("accountid:"):
+            return False
         self._marks[-1]["attrs"]["href"] = found[1]
         self._pop()
         self._at = found.end()
@@ -161,7 +166,7 @@ class _Reading:
         if not found:
             if self._source.startswith("://", at):
                 return False
-            if _DIRECTIVE.match(self._source, at):
+            if _DIRECTIVE.match(self._source, at) or shortnames.PATTERN.match(self._source, at):
                 return False
             return self._literal(at, ":")
         name, given, end = found[1], {}, found.end()

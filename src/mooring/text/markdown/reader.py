@@ -9,7 +9,7 @@ from markdown_it.common.utils import MD_TRIM_CHARS, unescapeAll
 from markdown_it.token import Token
 
 from mooring.text import fit
-from mooring.text.markdown import attributes, directives
+from mooring.text.markdown import attributes, directives, html
 from mooring.text.markdown.grammar import parser
 from mooring.text.markdown.identifiers import Identifiers
 from mooring.text.markdown.inline_reader import InlineReader
@@ -46,11 +46,16 @@ def read_document(source: str, report: Report) -> Node:
 
 def read_blocks(source: str, report: Report) -> list[SourceBlock]:
     source = _NEWLINES.sub("\n", source).replace("\0", "\ufffd")
-    tokens: list[Token] = []
     environment: dict[str, Any] = {}
+    tokens = html.expand_details(_parsed(source, environment), lambda inner: _parsed(inner, {}))
+    return BlockReader(report, environment, tokens).top_level()
+
+
+def _parsed(source: str, environment: dict[str, Any]) -> list[Token]:
+    tokens: list[Token] = []
     markdown = parser()
     markdown.block.parse(source, markdown, environment, tokens)
-    return BlockReader(report, environment, tokens).top_level()
+    return tokens
 
 
 def _no_attributes() -> attributes.Attributes:
@@ -138,6 +143,9 @@ class BlockReader:
     def apply(self, node: Node, given: attributes.Attributes) -> Node:
         for name in attributes.apply(node, given) if given else ():
             self.report.lost("", f"`{node['type']}` has no attribute `{name}`, or not with that value")
+        if "marks" in given:
+            # Marks written out are for what the schema does not know here.
+            self.exempt.add(id(node))
         return node
 
     def _block(self, token: Token, at: int, stop: int, parent: str, pending: Pending) -> list[Node]:
@@ -249,6 +257,9 @@ class BlockReader:
 
     def _html(self, token: Token) -> list[Node]:
         source = token.content.rstrip("\n")
+        table = html.read_table(source)
+        if table is not None:
+            return [table]
         self.report.kept("", "HTML is kept as its source")
         return [raw_block("html", source)]
 

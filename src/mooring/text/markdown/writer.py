@@ -11,6 +11,7 @@ from mooring.text.markdown import escape
 from mooring.text.markdown.atoms import labelled
 from mooring.text.markdown.attributes import Pairs, block_pairs, pairs_of, quote, render
 from mooring.text.markdown.grammar import PANELS
+from mooring.text.markdown.html import is_foreign
 from mooring.text.markdown.images import image
 from mooring.text.markdown.inexpressible import Inexpressible
 from mooring.text.markdown.inline_writer import InlineWriter
@@ -344,7 +345,7 @@ def _is_html_block(source: str) -> bool:
     first = lines[0].lstrip(" ")
     if source.strip("\n") != source or "\r" in source or "\0" in source or len(lines[0]) - len(first) > 3:
         return False
-    if _OTHER_FENCE.search(source):
+    if _OTHER_FENCE.search(source) or not is_foreign(source):
         return False
     for start, end, _ in HTML_SEQUENCES:
         if start.search(first):
