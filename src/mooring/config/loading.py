@@ -6,11 +6,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from msgspec.structs import replace
 
-from mooring.config import adapter_format, desktop
+from mooring.config import adapter_format, desktop, run_config_file
 from mooring.config.absent import refuse_absent
 from mooring.config.locations import default_data_directory
 from mooring.config.problems import ConfigError, Problem
@@ -67,6 +67,8 @@ def load_with_notes(
     notes: tuple[str, ...] = ()
     if desktop.is_desktop(document.value):
         notes = desktop.translate(document, default_data_directory(variables))
+    elif run_config_file.is_run_config(document.value):
+        notes = run_config_file.translate(document, default_data_directory(variables))
     elif adapter_format.is_adapter(document.value):
         notes = adapter_format.translate(document)
     if listen is not None:
@@ -122,12 +124,9 @@ def _refuse_foreign(path: Path, document: Document) -> None:
     value = document.value
     if not isinstance(value, dict):
         document.report((), "holds no keys: start it with `mooring: 1`")
-    elif not ("mooring" in value or desktop.is_desktop(cast("object", value)) or adapter_format.is_adapter(value)):
-        document.report((), _foreign_message(cast("dict[str, Any]", value)))
+    elif not ("mooring" in value or any(known(cast("object", value)) for known in _FORMATS)):
+        document.report((), "is not a Mooring file: add the line `mooring: 1` at its top")
     _stop_on_problems(path, document)
 
 
-def _foreign_message(value: dict[str, Any]) -> str:
-    if "schema_version" in value or {"image", "transport"} <= value.keys() or "remote_url" in value:
-        return f"is a ToolHive RunConfig, which this version cannot serve yet: {_OWN_FORMAT}"
-    return "is not a Mooring file: add the line `mooring: 1` at its top"
+_FORMATS = (desktop.is_desktop, adapter_format.is_adapter, run_config_file.is_run_config)

@@ -195,6 +195,8 @@ class Reader:
         if not isinstance(value, dict):
             return self._wrong(path, f"must be a section with keys, not {self._shown(value, path)}")
         items = cast("dict[str, Any]", value)
+        if isinstance(kind.value_type, inspect.AnyType):
+            return items  # somebody else's format, judged by its own reader
         return {key: self._value(kind.value_type, item, (*path, key)) for key, item in items.items()}
 
     def _path(self, text: str) -> Path:

@@ -14,6 +14,9 @@ from mooring.config.policy_rules import POLICY_RULES, is_guarded
 from mooring.config.problems import KeyPath
 from mooring.config.reading import Rule
 from mooring.config.schema import Config, Cors, Server, Timeouts, Tls, Upstream, Workload, split_address
+from mooring.errors import MooringError
+from mooring.workloads.runconfig import RunConfig
+from mooring.workloads.runconfig_effect import spec_of
 
 Findings = Iterator[tuple[KeyPath, str]]
 
@@ -89,10 +92,16 @@ def _cors(cors: Cors) -> Findings:
 
 
 def _server(server: Server) -> Findings:
-    if server.upstream is None and server.workload is None:
+    given = [name for name in ("upstream", "workload", "run_config") if getattr(server, name) is not None]
+    if not given:
         yield (), "needs `upstream` (a server that already runs) or `workload` (one to start)"
-    elif server.upstream is not None and server.workload is not None:
-        yield (), "has both `upstream` and `workload`: keep one of them"
+    elif len(given) > 1:
+        yield (), f"has both {' and '.join(f'`{name}`' for name in given)}: keep one of them"
+    if server.run_config is not None:
+        try:
+            spec_of(RunConfig.read(server.run_config, name=server.id))
+        except MooringError as error:
+            yield ("run_config",), f"cannot be used: {error}"
     yield from files_rules.server(server)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from mooring.config import schema
@@ -11,15 +13,38 @@ from mooring.workloads.runconfig import RunConfig
 
 def run_config_of(entry: schema.Server) -> RunConfig:
     """A workload of the file in the words of one that was run."""
+    if entry.run_config is not None:
+        group = {"group": entry.group} if entry.group else {}
+        return RunConfig.read({**entry.run_config, **group}, name=entry.id)
     workload = entry.workload
     assert workload is not None
     profile = workload.permission_profile
     sandbox = "off" if profile is None else "on"
     extension = {"command": workload.run, "cwd": str(workload.cwd), "share": entry.share, "sandbox": sandbox}
-    found = {"name": entry.id, "env_vars": workload.env, "mooring": extension}
+    found: dict[str, Any] = {"name": entry.id, "env_vars": workload.env, "mooring": extension}
+    if entry.group:
+        found["group"] = entry.group
     if profile is not None:
         found["permission_profile"] = msgspec.to_builtins(profile)
     return RunConfig.read(found)
+
+
+def is_run(entry: schema.Server) -> bool:
+    """Whether the gateway runs it, or knows it as something that could be run."""
+    return entry.workload is not None or entry.run_config is not None
+
+
+def completed(entry: schema.Server, config: RunConfig) -> schema.Server:
+    """What the file says about a server, and for the rest what its RunConfig says."""
+    if entry.run_config is None:
+        return entry
+    other = entry_of(config)
+    return msgspec.structs.replace(
+        entry,
+        share=other.share,
+        timeouts=other.timeouts if entry.timeouts == schema.Timeouts() else entry.timeouts,
+        tools=other.tools if entry.tools == Tools() else entry.tools,
+    )
 
 
 def entry_of(config: RunConfig) -> schema.Server:

@@ -7,7 +7,7 @@ defaults; there is no second place that knows one.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -240,7 +240,7 @@ class Breaker(Struct, frozen=True):
 
 
 class Server(Struct, frozen=True):
-    """What clients see behind `/mcp/<id>`. Exactly one of `upstream` and `workload`."""
+    """What clients see behind `/mcp/<id>`. Exactly one of `upstream`, `workload` and `run_config`."""
 
     id: Annotated[
         str,
@@ -251,6 +251,13 @@ class Server(Struct, frozen=True):
     ]
     upstream: Annotated[Upstream | None, Meta(description="A server that already runs.")] = None
     workload: Annotated[Workload | None, Meta(description="A server that the gateway runs.")] = None
+    run_config: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description="A server that the gateway runs, as a RunConfig of ToolHive: a package "
+            "(`image: npx://...`), an image, or a URL; see [running servers](../guides/running-servers.md)."
+        ),
+    ] = None
     share: Annotated[
         Share,
         Meta(
@@ -272,9 +279,9 @@ class Server(Struct, frozen=True):
         field(default_factory=list[Adapter])
     )
     files: Annotated[ServerFiles, Meta(description="How the server sees our files.")] = ServerFiles()
-    results: Annotated[
-        Results | None, Meta(description="Another budget for the results of this server.")
-    ] = None
+    results: Annotated[Results | None, Meta(description="Another budget for the results of this server.")] = (
+        None
+    )
 
 
 class Config(Struct, frozen=True):

@@ -88,7 +88,7 @@ def _print_ready(config: Config, notes: tuple[str, ...], started: Started) -> No
     colour = wants_colour(sys.stderr)
     title = styled(f"mooring {installed_version()}", "bold", colour)
     print(f"{title} is ready at {started.url}", file=sys.stderr)
-    kinds = {server.id: "process" if server.workload else "remote" for server in config.servers}
+    kinds = {server.id: "remote" if server.upstream else "process" for server in config.servers}
     rows = [[identifier, kinds.get(identifier, ""), url] for identifier, url in started.servers]
     if rows:
         print_table(("id", "kind", "url"), rows, sys.stderr)
