@@ -1,4 +1,4 @@
-"""Installs bubblewrap, which the sandbox tests need, where we may: `python -m tests.workloads.sandbox_setup`."""
+"""Installs bubblewrap for the sandbox tests, where we may: `python -m tests.workloads.sandbox_setup`."""
 
 from __future__ import annotations
 
