@@ -171,7 +171,7 @@ def test_a_preflight_repeats_the_wanted_headers_and_nothing_else() -> None:
     assert allowed.startswith(b"content-type, Mcp-Session-Id,authorization")
     assert allowed.isascii()
     assert not set(allowed) & set(b"\r\n:\x00=")
-    assert headers[b"access-control-allow-methods"] == b"GET, POST, DELETE, OPTIONS"
+    assert headers[b"access-control-allow-methods"] == b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
     assert headers[b"access-control-allow-origin"] == b"http://localhost:7433"
     assert int(headers[b"access-control-max-age"]) > 0
 
