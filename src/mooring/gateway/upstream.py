@@ -132,7 +132,9 @@ class Upstream:
                 else:
                     session = self._sessions.get(client.key)
                     if session is None or session.owner is not client or session.lost is not None:
+                        since = self._give_time_to_open(exchange)
                         session = await self.session_for(client)
+                        self._begin_to_count(exchange, since)
                     session.last_used = exchange.started
                     answer = await session.call(exchange)
             except asyncio.CancelledError:
@@ -190,11 +192,26 @@ class Upstream:
         return client.era is Era.MODERN and self._is_ambiguous(client) and _interactive(client)
 
     async def _call_specially(self, exchange: Exchange) -> Answer:
-        now = monotonic()
+        since = self._give_time_to_open(exchange)
         special = self._own_session if self.policy.share == "call" else self._leased
         async with special(exchange.client) as session:
-            session.last_used = now
+            session.last_used = self._begin_to_count(exchange, since)
             return await session.call(exchange)
+
+    # To open a session has a limit of its own; only then does the time begin in which to answer.
+
+    def _give_time_to_open(self, exchange: Exchange) -> float:
+        now = monotonic()
+        exchange.final_deadline += self.policy.connect_seconds
+        until = now + self.policy.connect_seconds + exchange.patience
+        exchange.deadline = min(until, exchange.final_deadline)
+        return now
+
+    def _begin_to_count(self, exchange: Exchange, since: float) -> float:
+        now = monotonic()
+        exchange.final_deadline -= max(0.0, self.policy.connect_seconds - (now - since))
+        exchange.progressed(now)
+        return now
 
     def checks_headers(self, client: Client) -> bool:
         """Whether the server itself sees, and so checks, the headers of this client's requests."""
