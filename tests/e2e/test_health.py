@@ -162,3 +162,18 @@ def test_questions_asked_a_moment_apart_reach_a_modern_client_together(tmp_path:
 def _answers(asked: dict[str, Any]) -> dict[str, Any]:
     responses = {name: {"action": "decline"} for name in asked["inputRequests"]}
     return {"inputResponses": responses, "requestState": asked["requestState"]}
+
+
+@pytest.mark.parametrize("share", ["client", "call"])
+def test_the_start_of_a_server_does_not_count_as_its_answer(tmp_path: Path, share: str) -> None:
+    slow = (
+        "import runpy, sys, time; time.sleep(2); del sys.argv[0];"
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    run = [sys.executable, "-S", "-c", slow, str(SUPPORT / "bad_server.py"), "--transport", "stdio"]
+    server = {"id": "s", "workload": {"run": run, "era": "legacy"}, "share": share}
+    patient = {**server, "timeouts": {"connect_seconds": 30, "call_seconds": 1}}
+    with running_gateway(tmp_path, [patient]) as gateway, ModernHttpPeer(gateway, "s") as peer:
+        assert peer.tool("good")["content"][0]["text"].startswith("good")
+        with pytest.raises(RpcRefused, match="did not answer within"):
+            peer.tool("silent")
