@@ -40,7 +40,7 @@ def _parse(words: list[str]) -> argparse.Namespace:
         return parser.parse_args(words)
     end = words.index("--")
     parsed = parser.parse_args(words[:end])
-    parsed.after = words[end + 1 :]
+    parsed.after += words[end + 1 :]
     return parsed
 
 

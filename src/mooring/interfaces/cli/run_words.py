@@ -35,6 +35,12 @@ def _add_run(commands: Any, where: argparse.ArgumentParser) -> None:
         "registry, an image, a URL, or the file of a RunConfig",
     )
     run.add_argument(
+        "after",
+        metavar="ARGUMENT",
+        nargs="*",
+        help="arguments for the server; after `--` also such as look like flags",
+    )
+    run.add_argument(
         "--from-config", metavar="FILE", help="a RunConfig in JSON or YAML; other flags go before it"
     )
     run.add_argument("--name", metavar="NAME", help="its name (default: made from what runs)")
@@ -95,7 +101,7 @@ def _add_run(commands: Any, where: argparse.ArgumentParser) -> None:
         help="what to do when a later start finds another version or content (default: warn)",
     )
     _add_format(run)
-    run.set_defaults(handler="run:run", after=[])
+    run.set_defaults(handler="run:run")
 
 
 def _add_repeated(parser: Any, flag: str, metavar: str, text: str, *short: str) -> None:
