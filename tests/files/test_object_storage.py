@@ -33,7 +33,8 @@ def endpoint() -> Iterator[str]:
 @pytest.fixture
 def bucket(endpoint: str) -> Any:
     names = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "region_name": "us-east-1"}
-    found = boto3.resource("s3", endpoint_url=endpoint, **names).Bucket("files")
+    service: Any = boto3.resource("s3", endpoint_url=endpoint, **names)
+    found = service.Bucket("files")
     found.create()
     found.objects.all().delete()
     return found

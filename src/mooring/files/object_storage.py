@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import obstore
 from obstore.store import from_url
@@ -19,7 +19,7 @@ READ_BYTES: Final = 1024 * 1024
 SWEEP_BATCH: Final = 500
 # Overloads for every kind of store, which differ in types that we do not need to tell apart.
 _from_url: Any = from_url
-_list: Any = obstore.list
+_list: Any = cast("Any", obstore).list
 
 
 class ObjectStorage:

@@ -9,6 +9,7 @@ from typing import Any
 def add_parsers(commands: Any) -> None:
     _add_upload(commands)
     _add_artifact(commands)
+    _add_doctor(commands)
 
 
 def _add_upload(commands: Any) -> None:
@@ -40,6 +41,21 @@ def _add_artifact(commands: Any) -> None:
         "--output", metavar="FILE", help="where to save it; `-` is stdout (default: its own name, here)"
     )
     get.set_defaults(handler="artifact:get_artifact")
+
+
+def _add_doctor(commands: Any) -> None:
+    doctor = commands.add_parser(
+        "doctor",
+        help="propose adapters for tools that take or make files",
+        description="Read the tools of the running servers and propose `adapters` for those whose arguments "
+        "look like files.",
+        parents=[_where()],
+        allow_abbrev=False,
+    )
+    doctor.add_argument("id", metavar="ID", nargs="?", help="only this server")
+    doctor.add_argument("--write", metavar="FILE", help="add the proposals to this mooring.yaml")
+    _add_format(doctor)
+    doctor.set_defaults(handler="doctor:run")
 
 
 def _where() -> argparse.ArgumentParser:

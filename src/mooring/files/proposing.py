@@ -1,0 +1,126 @@
+"""Which tools look as if they took or made files, by what their schemas say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, cast
+
+Json = dict[str, Any]
+_WORDS: Final = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
+_FILE_WORDS: Final = frozenset(
+    ("file", "files", "path", "paths", "filepath", "filepaths", "document", "attachment", "upload")
+)
+_CONTENT_WORDS: Final = frozenset(("image", "images", "pdf", "audio", "video", "attachments", "documents"))
+_OUTPUT_WORDS: Final = frozenset(
+    ("output", "out", "save", "destination", "dest", "target", "export", "filename")
+)
+_MAKING_WORDS: Final = frozenset(
+    ("screenshot", "pdf", "export", "save", "render", "generate", "download", "draw", "plot", "convert")
+)
+_NOT_FILES: Final = frozenset(
+    ("url", "query", "pattern", "glob", "directory", "folder", "dir", "json", "xpath", "selector")
+)
+_SPEAKS_OF_FILES: Final = frozenset(("file", "saves", "saved", "image", "pdf", "disk"))
+_PATH_FORMATS: Final = {"path", "file-path", "filepath", "binary", "byte"}
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An adapter that somebody should look at: for which tool, and why."""
+
+    tool: str
+    type: Literal["upload_consumer", "artifact_producer"]
+    argument: str | None
+    why: str
+    delivery: str = "auto"
+    locator: str = "none"
+    certain: bool = field(default=False)
+
+    def as_config(self) -> Json:
+        entry: Json = {"type": self.type, "tools": [self.tool]}
+        if self.type == "upload_consumer":
+            entry["file_path_argument"] = self.argument
+            if self.delivery != "auto":
+                entry["delivery"] = self.delivery
+            return entry
+        if self.argument is not None:
+            entry["output_path_argument"] = self.argument
+        if self.locator != "none":
+            entry["output_locator"] = {"mode": self.locator}
+        return entry
+
+
+def proposals(tools: list[Json]) -> list[Proposal]:
+    """For every tool what its schema suggests."""
+    return [found for tool in tools for found in _of_tool(tool)]
+
+
+def _of_tool(tool: Json) -> Iterator[Proposal]:
+    name = str(tool.get("name"))
+    makes = bool(_words(name) & _MAKING_WORDS)
+    any_output = False
+    for path, schema in _leaves(_object(tool.get("inputSchema")), ""):
+        found = _judge(name, path, schema, makes=makes)
+        if found is not None:
+            any_output |= found.type == "artifact_producer"
+            yield found
+    if makes and not any_output and _says_file(tool):
+        yield Proposal(name, "artifact_producer", None, "its description speaks of a file", locator="regex")
+
+
+def _judge(tool: str, path: str, schema: Json, *, makes: bool) -> Proposal | None:
+    words = _words(re.split(r"[.\[\]*]+", path.rstrip("[]*."))[-1])
+    if "x-mcp-file" in schema:
+        return Proposal(tool, "upload_consumer", path, "`x-mcp-file`", certain=True)
+    if schema.get("contentEncoding") == "base64":
+        return Proposal(tool, "upload_consumer", path, "base64 content", delivery="base64", certain=True)
+    if words & _NOT_FILES:
+        return None
+    says_path = schema.get("format") in _PATH_FORMATS
+    is_output = bool(words & _OUTPUT_WORDS)
+    if is_output and (words & _FILE_WORDS or "filename" in words or makes):
+        return Proposal(tool, "artifact_producer", path, f"it writes to `{path}`", locator="regex")
+    if says_path or words & _FILE_WORDS or (words & _CONTENT_WORDS and _speaks_of_path(schema)):
+        why = f"`format: {schema['format']}`" if says_path else f"the argument `{path}` names a file"
+        return Proposal(tool, "upload_consumer", path, why, certain=says_path)
+    return None
+
+
+def _leaves(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
+    """Every text among the arguments, with its dotted path; lists of texts count as one."""
+    for name, inner in _object(schema.get("properties")).items():
+        here = f"{path}.{name}".lstrip(".")
+        found = _object(inner)
+        kind = found.get("type")
+        items = _object(found.get("items"))
+        if kind == "object":
+            yield from _leaves(found, here)
+        elif kind == "array" and items.get("type") == "object":
+            yield from _leaves(items, f"{here}[*]")
+        elif kind == "array" and items.get("type") == "string":
+            yield (
+                here,
+                {**items, **{key: value for key, value in found.items() if key not in ("type", "items")}},
+            )
+        elif kind == "string" or (isinstance(kind, list) and "string" in kind):
+            yield here, found
+
+
+def _words(text: str) -> set[str]:
+    return {word.lower() for word in _WORDS.findall(text)}
+
+
+def _speaks_of_path(schema: Json) -> bool:
+    return bool(_words(str(schema.get("description") or "")) & {"path", "file", "filename", "local"})
+
+
+def _says_file(tool: Json) -> bool:
+    return bool(
+        _words(str(tool.get("description") or "")) & {"file", "saves", "saved", "image", "pdf", "disk"}
+    )
+
+
+def _object(value: Any) -> Json:
+    return cast("Json", value) if isinstance(value, dict) else {}

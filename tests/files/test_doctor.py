@@ -1,0 +1,78 @@
+"""Tools that deal with files are found by what their schemas say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.files.conftest import file_server
+from tests.support.gateway import running_gateway
+
+from mooring.config.loading import load_with_notes
+from mooring.files.proposing import proposals
+
+
+def tool(name: str, description: str = "", **properties: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "description": description,
+        "inputSchema": {"type": "object", "properties": properties},
+    }
+
+
+TEXT = {"type": "string"}
+TEXTS = {"type": "array", "items": TEXT}
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (tool("browser_file_upload", paths=TEXTS), [("upload_consumer", "paths")]),
+        (tool("read", filePath=TEXT), [("upload_consumer", "filePath")]),
+        (tool("attach", items={"type": "array", "items": {"type": "object", "properties": {"file": TEXT}}}),
+         [("upload_consumer", "items[*].file")]),
+        (tool("see", options={"type": "object", "properties": {"x": {**TEXT, "x-mcp-file": {}}}}),
+         [("upload_consumer", "options.x")]),
+        (tool("hash", data={**TEXT, "contentEncoding": "base64"}), [("upload_consumer", "data")]),
+        (tool("browser_take_screenshot", filename=TEXT), [("artifact_producer", "filename")]),
+        (tool("convert", input_file=TEXT, output_file=TEXT),
+         [("upload_consumer", "input_file"), ("artifact_producer", "output_file")]),
+        (tool("export_pdf", "Saves the page as a file."), [("artifact_producer", None)]),
+        (tool("search", query=TEXT, url=TEXT), []),
+        (tool("select", xpath=TEXT, path_pattern=TEXT), []),
+        (tool("list_directory", directory_path=TEXT), []),
+    ],
+)  # fmt: skip
+def test_what_is_proposed(given: dict[str, Any], wanted: list[tuple[str, str | None]]) -> None:
+    assert [(one.type, one.argument) for one in proposals([given])] == wanted
+
+
+def test_base64_gets_base64() -> None:
+    [found] = proposals([tool("hash", data={**TEXT, "contentEncoding": "base64"})])
+    assert found.as_config()["delivery"] == "base64"
+
+
+def test_proposals_are_shown_and_written_on_request(tmp_path: Path) -> None:
+    server = {**file_server(), "adapters": []}
+    with running_gateway(tmp_path, [server]) as gateway:
+        shown = gateway.command("doctor", "files")
+        assert shown.returncode == 0, shown.stderr
+        assert "measure" in shown.stdout
+        assert "--write" in shown.stderr
+        found = json.loads(gateway.command("doctor", "--format", "json").stdout)["files"]
+        assert {"type": "upload_consumer", "tools": ["measure"], "file_path_argument": "path"} in found
+        target = tmp_path / "copy.yaml"
+        run = json.dumps(server["workload"]["run"])
+        servers = f"servers:\n  # the only one\n  - id: files\n    workload: {{run: {run}}}\n"
+        target.write_text(f"mooring: 1  # ours\n{servers}")
+        assert gateway.command("doctor", "--write", str(target)).returncode == 0
+        assert "# the only one" in target.read_text()
+        adapters = load_with_notes(target, environment={}).config.servers[0].adapters
+        assert len(adapters) == len(found)
+        again = gateway.command("doctor", "--write", str(target))
+        assert "0 adapters added" in again.stderr
+        missing = gateway.command("doctor", "nowhere")
+        assert missing.returncode == 1
+        assert "there are: files" in missing.stderr
