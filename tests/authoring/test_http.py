@@ -195,6 +195,8 @@ async def test_changes_come_on_the_stream_that_belongs_to_no_call() -> None:
             await anext(seen)
             await peer.post(peer.message("tools/call", name="change"))
             _, message = await anext(seen)
+            async with peer.stream("GET"):
+                assert [event async for event in seen] == []  # the newest stream takes the place of this one
             assert message is not None
             assert message["method"] == "notifications/tools/list_changed"
 

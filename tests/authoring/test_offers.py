@@ -133,6 +133,9 @@ async def test_legacy_clients_hear_of_changes() -> None:
         await client.ask("ping")
         assert client.heard == []
         assert (await client.ask("resources/subscribe", uri="nothing://"))["code"] == -32002
+        for number in range(1_000):
+            await client.ask("resources/subscribe", uri=f"file:///{number}")
+        assert (await client.ask("resources/subscribe", uri="file:///more"))["code"] == -32600
 
 
 async def test_modern_clients_listen_to_what_they_asked_for() -> None:

@@ -51,15 +51,15 @@ class Threads:
         self._work: queue.SimpleQueue[_Work] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._threads = 0
-        self._unfinished = 0
+        self.unfinished = 0
 
     async def run(self, function: Callable[[], Any]) -> Any:
         """The function's outcome. Whoever is cancelled does not wait for the thread, which winds up alone."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         with self._lock:
-            self._unfinished += 1
-            starts = self._threads < min(self._unfinished, self._limit)
+            self.unfinished += 1
+            starts = self._threads < min(self.unfinished, self._limit)
             self._threads += starts
             # Inside the lock: a thread that is about to leave for want of work looks again, and finds it.
             self._work.put((loop, future, function, contextvars.copy_context()))
@@ -83,7 +83,7 @@ class Threads:
             except BaseException as caught:  # noqa: BLE001 - it belongs to whoever waits for the outcome
                 outcome, error = None, caught
             with self._lock:
-                self._unfinished -= 1
+                self.unfinished -= 1
             _hand_over(loop, future, outcome, error)
             del loop, future, function, context, outcome, error
 

@@ -156,6 +156,8 @@ class SessionStreams:
     def open_standalone(self, stream: EventStream) -> None:
         """What had to wait for this stream comes first."""
         log = self._standalone()
+        if log.live is not None:
+            log.live.end()  # every message goes to one stream only, and that is the newest
         if self.primes:
             stream.write(b"id: %d-%d\ndata: \n\n" % (STANDALONE, log.unsent - 1))
         log.attach(stream, log.unsent - 1)

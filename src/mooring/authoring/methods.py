@@ -24,11 +24,12 @@ from mooring.authoring.listening import ListenStream
 from mooring.authoring.peers import Session
 from mooring.authoring.problems import Invalid
 from mooring.authoring.results import Produced, call_result, contents_of, failure, produced, prompt_result
-from mooring.errors import RESOURCE_NOT_FOUND, InvalidParams, RpcError
+from mooring.errors import RESOURCE_NOT_FOUND, InvalidParams, InvalidRequest, RpcError
 from mooring.protocol import routing_headers
 from mooring.protocol.versions import MODERN_VERSIONS, V2025_11_25, negotiate_legacy
 
 LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
+MAX_SUBSCRIPTIONS: Final = 1_000
 log = logging.getLogger("mooring.authoring")
 
 
@@ -101,7 +102,10 @@ class Methods:
         uri = _text(call.params, "uri")
         if self._catalog.find_resource(uri) is None:
             raise _not_found(call, uri)
-        cast("Session", call.peer).subscriptions.add(uri)
+        subscriptions = cast("Session", call.peer).subscriptions
+        if len(subscriptions) >= MAX_SUBSCRIPTIONS:
+            raise InvalidRequest(f"a session may have {MAX_SUBSCRIPTIONS} subscriptions; end some first")
+        subscriptions.add(uri)
         return {}
 
     def _unsubscribe(self, call: Call) -> Json:
