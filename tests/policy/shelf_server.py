@@ -13,9 +13,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-import scripted_server
-import scripted_tools
-from scripted_tools import Call, Json, Refused
+import scripted_server  # pyright: ignore[reportMissingImports]
+import scripted_tools  # pyright: ignore[reportMissingImports]
+from scripted_tools import Call, Json, Refused  # pyright: ignore[reportMissingImports]
 
 SHELF = Path(sys.argv.pop(1))
 ordinary = scripted_tools.answer

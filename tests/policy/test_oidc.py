@@ -20,6 +20,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 from tests.conformance.setup import NODE
 from tests.policy.caller import Caller
 from tests.support.gateway import Gateway, running_gateway, stdio_server
@@ -171,7 +172,7 @@ class Issuer:
         self.up = True
         self.key = rsa.generate_private_key(65537, 2048)
         self.other = ec.generate_private_key(ec.SECP256R1())
-        described = json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key()))
+        described = json.loads(RSAAlgorithm.to_jwk(self.key.public_key()))
         self.keys = [{**described, "kid": "rsa", "use": "sig"}]
 
     @property
@@ -252,14 +253,14 @@ BAD = {
     "of another issuer": lambda issuer: issuer.token(iss="https://evil.example"),
     "for somebody else": lambda issuer: issuer.token(aud="urn:them"),
     "for nobody": lambda issuer: issuer.token(aud=None),
-    "unsigned": lambda issuer: jwt.encode(issuer.claims(), None, "none", {"kid": "rsa"}),
+    "unsigned": lambda issuer: jwt.encode(issuer.claims(), "", "none", {"kid": "rsa"}),
     "signed with the public key": hmac_signed,
     "signed by somebody else": lambda issuer: issuer.token(rsa.generate_private_key(65537, 2048)),
     "signed with another kind of key": lambda issuer: issuer.token(issuer.other, "ES256"),
     "with a key of its own": lambda issuer: issuer.token(
         issuer.other,
         "ES256",
-        {"kid": "mine", "jwk": json.loads(jwt.algorithms.ECAlgorithm.to_jwk(issuer.other.public_key()))},
+        {"kid": "mine", "jwk": json.loads(ECAlgorithm.to_jwk(issuer.other.public_key()))},
     ),
     "with keys from elsewhere": lambda issuer: issuer.token(
         header={"kid": "x", "jku": "http://127.0.0.1:9/"}

@@ -64,18 +64,21 @@ def show(arguments: argparse.Namespace) -> int:
 
 
 def _wanted(arguments: argparse.Namespace, path: Path) -> Iterator[dict[str, Any]]:
-    oldest = None
-    if arguments.since:
-        moment = datetime.fromtimestamp(time.time() - seconds("--since", arguments.since), UTC)
+    return (event for event in wanted_events(arguments.since, path) if _matches(arguments, event))
+
+
+def wanted_events(since: str | None, path: Path) -> Iterator[dict[str, Any]]:
+    """The events of a log, not older than a time span."""
+    oldest = ""
+    if since:
+        moment = datetime.fromtimestamp(time.time() - seconds("--since", since), UTC)
         oldest = moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
     for _, _, line in lines_of(path):
         try:
             event = json.loads(line)
         except ValueError:
             continue  # which `verify` is there to report
-        if "target" not in event or (oldest is not None and event["logged_at"] < oldest):
-            continue
-        if _matches(arguments, event):
+        if "target" in event and event["logged_at"] >= oldest:
             yield event
 
 

@@ -10,6 +10,7 @@ def add_parsers(commands: Any) -> None:
     _add_key(commands)
     _add_audit(commands)
     _add_lock(commands)
+    _add_policy(commands)
 
 
 def _add_key(commands: Any) -> None:
@@ -91,6 +92,69 @@ def _add_lock(commands: Any) -> None:
             action.add_argument("tool", metavar="TOOL", nargs="?", help="only this tool")
         _add_format(action)
         action.set_defaults(handler=handler)
+
+
+def _add_policy(commands: Any) -> None:
+    policy = commands.add_parser("policy", help="try out authorization policies", allow_abbrev=False)
+    actions = policy.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    test = actions.add_parser("test", help="check the policies against cases in a file", allow_abbrev=False)
+    _add_policy_source(test)
+    test.add_argument("cases", metavar="CASES", help="a YAML file with a list `cases`")
+    _add_format(test)
+    test.set_defaults(handler="policy:test")
+
+    explain = actions.add_parser("explain", help="say why something is allowed or denied", allow_abbrev=False)
+    _add_policy_source(explain)
+    explain.add_argument("resource", metavar="NAME", help="the tool, prompt or resource")
+    explain.add_argument(
+        "arguments", metavar="KEY=VALUE", nargs="*", help="arguments of the call (KEY:=JSON for other types)"
+    )
+    explain.add_argument("--principal", metavar="NAME", default="anonymous", help="who asks")
+    explain.add_argument(
+        "--claim",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a claim of the caller; may be repeated",
+    )
+    explain.add_argument("--server", metavar="ID", default="", help="the server it is about")
+    explain.add_argument(
+        "--action",
+        choices=["call_tool", "get_prompt", "read_resource"],
+        default="call_tool",
+        help="what is done",
+    )
+    explain.add_argument(
+        "--hint", metavar="NAME", action="append", default=[], help="a hint of the tool that is true"
+    )
+    _add_format(explain)
+    explain.set_defaults(handler="policy:explain")
+
+    simulate = actions.add_parser(
+        "simulate",
+        help="decide recorded calls anew",
+        description="Decide the calls in the audit log anew, with the policies as they are in the files now.",
+        allow_abbrev=False,
+    )
+    _add_policy_source(simulate)
+    simulate.add_argument("--file", metavar="FILE", help="the audit log (default: the configured one)")
+    simulate.add_argument("--since", metavar="TIME", help="calls not older than this, for example 1h, 7d")
+    _add_format(simulate)
+    simulate.set_defaults(handler="policy:simulate")
+
+
+def _add_policy_source(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config", metavar="FILE", default="mooring.yaml", help="the configuration (default: ./mooring.yaml)"
+    )
+    parser.add_argument(
+        "--policies",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="these policies instead; may be repeated",
+    )
 
 
 def _where() -> argparse.ArgumentParser:

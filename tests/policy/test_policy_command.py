@@ -1,0 +1,117 @@
+"""`mooring policy`: cases, reasons, and what a changed policy would have meant."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mooring.interfaces.cli.main import main
+
+POLICIES = """
+@id("readers")
+permit(principal in THVGroup::"readers", action == Action::"call_tool", resource in MCPGroup::"docs");
+@id("small") permit(principal == Client::"alice", action, resource == Tool::"pay")
+when { context has arg_amount && context.arg_amount < 10 };
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.cedar").write_text(POLICIES)
+    servers = [{"id": "wiki", "group": "docs", "upstream": {"url": "http://127.0.0.1:1/mcp"}}]
+    config = {"mooring": 1, "authorization": {"type": "cedarv1", "policies": "p.cedar"}, "servers": servers}
+    (tmp_path / "mooring.yaml").write_text(json.dumps(config))
+    return tmp_path
+
+
+def test_cases_pass_or_fail_with_the_reason(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = [
+        {
+            "name": "small",
+            "principal": "alice",
+            "resource": "pay",
+            "arguments": {"amount": 5},
+            "expect": "allow",
+        },
+        {
+            "name": "large",
+            "principal": "alice",
+            "resource": "pay",
+            "arguments": {"amount": 50},
+            "expect": "deny",
+        },
+    ]
+    (folder / "cases.yaml").write_text(json.dumps({"cases": cases}))
+    assert main(["policy", "test", "cases.yaml"]) == 0
+    wrong = {"name": "wrong", "principal": "bob", "resource": "pay", "expect": "allow"}
+    (folder / "cases.yaml").write_text(json.dumps({"cases": [*cases, wrong]}))
+    assert main(["policy", "test", "cases.yaml"]) == 1
+    said = capsys.readouterr()
+    assert "FAILED wrong: expected allow, but it is denied, and not visible" in said.out
+    assert "no policy permits it" in said.out
+    assert "2 of 3 cases as expected" in said.err
+
+
+@pytest.mark.parametrize(
+    "text", ["cases: 5", "cases: [{principal: x}]", "cases: [{principal: a, resource: b, expect: x}]"]
+)
+def test_a_file_of_cases_that_cannot_be_meant_is_refused(folder: Path, text: str) -> None:
+    (folder / "cases.yaml").write_text(text)
+    assert main(["policy", "test", "cases.yaml"]) == 1
+
+
+def test_a_decision_is_explained_with_its_policies(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policy", "explain", "pay", "amount:=5", "--principal", "alice"]) == 0
+    assert "allowed, because of the arguments\n  permitted by small (" in capsys.readouterr().out
+    words = [
+        "policy",
+        "explain",
+        "search",
+        "--principal",
+        "bob",
+        "--claim",
+        'groups:=["readers"]',
+        "--server",
+        "wiki",
+    ]
+    assert main([*words, "--format", "json"]) == 0
+    said: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert said == {"allowed": True, "depends_on_arguments": False, "policies": ["readers"], "errors": []}
+
+
+def test_recorded_calls_are_decided_anew(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def event(number: int, amount: int, outcome: str) -> str:
+        target = {"endpoint": "/mcp/wiki", "method": "tools/call", "type": "tool", "name": "pay"}
+        return json.dumps(
+            {
+                "seq": number,
+                "audit_id": f"x-{number}",
+                "type": "mcp_tool_call",
+                "logged_at": "2026-01-01T00:00:00.000000Z",
+                "outcome": outcome,
+                "subjects": {"user": "alice", "user_id": "key:1"},
+                "target": target,
+                "data": {"request": {"name": "pay", "arguments": {"amount": amount}}},
+            }
+        )
+
+    lines = [event(0, 5, "success"), event(1, 50, "denied"), event(2, 20, "success")]
+    (folder / "audit.log").write_text("\n".join(lines))
+    assert main(["policy", "simulate", "--file", "audit.log", "--format", "json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said["calls"], [change["audit_id"] for change in said["changed"]]) == (3, ["x-2"])
+    (folder / "wider.cedar").write_text("permit(principal, action, resource);")
+    assert main(["policy", "simulate", "--file", "audit.log", "--policies", "wider.cedar"]) == 0
+    assert "denied" in capsys.readouterr().out
+
+
+def test_a_mistake_in_a_policy_is_an_error_with_its_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "bad.cedar").write_text("\npermit(principal, action, resource) when { x };")
+    assert main(["policy", "explain", "pay", "--policies", "bad.cedar"]) == 1
+    assert "bad.cedar:2: invalid variable" in capsys.readouterr().err
