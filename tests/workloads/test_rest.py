@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import socket
@@ -208,3 +209,30 @@ def _check(gateway: Gateway, case: Any, document: dict[str, Any]) -> None:
     assert headers["content-type"] == "application/json", shown
     rules = {**described["schema"], "components": document["components"]}
     validator_for(rules).validate(json.loads(body))
+
+
+def over_tcp(gateway: Gateway, target: str, key: str | None) -> int:
+    connection = http.client.HTTPConnection(gateway.host, gateway.port, timeout=10)
+    try:
+        connection.request("GET", target, headers={"Authorization": f"Bearer {key}"} if key else {})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_over_tcp_only_an_administrator_uses_the_api(tmp_path: Path) -> None:
+    """Whoever may call tools may not therefore run commands on this machine."""
+    with running_gateway(tmp_path, [], auth={"mode": "api_key"}) as gateway:
+
+        def key(name: str, *flags: str) -> str:
+            config = str(tmp_path / "mooring.yaml")
+            done = gateway.command("key", "create", name, "--config", config, *flags)
+            assert done.returncode == 0, done.stderr
+            return done.stdout.strip().splitlines()[-1]
+
+        caller, administrator = key("caller"), key("administrator", "--scope", "mooring:admin")
+        for target in ("/api/v1/workloads", "/api/openapi.json"):
+            assert over_tcp(gateway, target, None) == 401
+            assert over_tcp(gateway, target, caller) == 403
+            assert over_tcp(gateway, target, administrator) == 200
+        assert ask(gateway.socket, "GET", "/api/v1/workloads")[0] == 200

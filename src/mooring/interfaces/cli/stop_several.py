@@ -28,7 +28,7 @@ def stop(arguments: argparse.Namespace) -> int:
 
 
 def remove(arguments: argparse.Namespace) -> int:
-    return _several("delete", arguments, find_socket(arguments))
+    return _several("delete", arguments, gateway_socket(arguments))
 
 
 def _several(verb: str, arguments: argparse.Namespace, socket: Path) -> int:
