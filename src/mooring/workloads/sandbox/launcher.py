@@ -10,7 +10,6 @@ import ctypes
 import marshal
 import os
 import resource
-import signal
 import sys
 from array import array
 
@@ -27,6 +26,7 @@ _READABLE = _EXECUTE | _READ_FILE | _READ_DIRECTORY
 _FILE_ONLY = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | 1 << 15
 _SCOPED = 1 << 0 | 1 << 1  # abstract Unix sockets and signals of processes outside
 _DIRECTORY_TYPE = 0o040000
+_SIGPIPE, _SIGTERM = 13, 15
 
 
 def landlock_version() -> int:
@@ -113,8 +113,8 @@ def main(control: _socket.socket) -> None:
     _limit(limits)
     if paths:
         lock_in(paths)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for number in (_SIGTERM, _SIGPIPE):
+        _libc.signal(number, None)  # the default; the module for it takes longer to load than all the rest
     os.execvpe(argv[0], argv, environment)  # noqa: S606
 
 
