@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -93,3 +95,25 @@ def test_a_server_of_the_file_is_a_workload_that_only_the_file_removes(tmp_path:
         assert "start it with `mooring start s`" in gateway.command("tool", "list", "s").stderr
         assert gateway.command("start", "s").returncode == 0
         assert gateway.command("tool", "list", "s").returncode == 0
+
+
+def test_an_open_connection_learns_that_its_server_is_gone(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    kept, gone = stdio_server("kept", journal.path), stdio_server("gone", journal.path)
+    message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+    headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    with (
+        running_gateway(tmp_path, [kept, gone]) as gateway,
+        closing(http.client.HTTPConnection(gateway.host, gateway.port, timeout=10)) as connection,
+    ):
+        seen: list[int] = []
+        for _ in range(4):
+            connection.request("POST", "/mcp/gone", message, headers)
+            answer = connection.getresponse()
+            answer.read()
+            seen.append(answer.status)
+        assert seen == [400] * 4, "a request without a session, of a server that is there"
+        rewrite(gateway, servers=[kept])
+        eventually(lambda: ids(gateway) == {"kept"}, "the server to go")
+        connection.request("POST", "/mcp/gone", message, headers)
+        assert connection.getresponse().status == 404

@@ -80,6 +80,7 @@ class GatewayApp:
         self._not_found = Buffered(_not_found, rules.max_body_bytes)
         self._preflight = Buffered(self._answer_preflight, 0)
         self._prefixes: list[tuple[bytes, Endpoint]] = []
+        self._routes: dict[bytes, Buffered] = {}
         self.use(rules)
 
     def use(self, rules: Rules) -> None:
@@ -88,7 +89,9 @@ class GatewayApp:
         self._guard = rules.guard
         self._refused = Buffered(self._refuse, rules.max_body_bytes)
         self._api_endpoint = Buffered(self._serve_api, rules.max_body_bytes)
-        self._routes: dict[bytes, Buffered] = dict(rules.documents)
+        for route in self._routes.values():
+            route.repeats = False  # open connections must ask again
+        self._routes = dict(rules.documents)
         for endpoints in self._endpoints.values():
             self._route(endpoints)
         self._routes[b"/healthz"] = Buffered(self._health, 0)
@@ -122,7 +125,7 @@ class GatewayApp:
             return
         path = b"/mcp/" + server_id.encode()
         for route in [found for found in self._routes if found == path or found.endswith(path)]:
-            del self._routes[route]
+            self._routes.pop(route).repeats = False
         for end in (b"/sse", b"/messages"):
             del self._routes[path + end]
 
