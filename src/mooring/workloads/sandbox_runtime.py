@@ -56,7 +56,7 @@ class ProcessRuntime:
         self._hierarchy = cgroups.detect() if sys.platform == "linux" else None
         self._prefix = f"mooring-{hashlib.sha256(str(self._data).encode()).hexdigest()[:10]}"
         self._numbers = itertools.count(1)
-        self._ignore_globally = ignore_globally
+        self._ignore_globally = ignore_globally or _global_ignore_file()
         errands = Errands(self._files, self._hierarchy, self._prefix, _home(), self._numbers)
         self._packages = PackageStore(self._data / "packages", errands)
         self._working: bool = False
@@ -149,7 +149,7 @@ class ProcessRuntime:
     def _ignored(self, mounts: tuple[MountPoint, ...]) -> list[Path]:
         found: list[Path] = []
         patterns: tuple[Pattern, ...] = ()
-        if self._ignore_globally is not None and self._ignore_globally.is_file():
+        if self._ignore_globally.is_file():
             patterns = read_patterns(self._ignore_globally.read_text("utf-8"))
         try:
             for mount in mounts:
@@ -180,6 +180,12 @@ class ProcessRuntime:
         if self._hierarchy is not None:
             for group in cgroups.leftover_groups(self._hierarchy, leftover.reference):
                 group.remove()
+
+
+def _global_ignore_file() -> Path:
+    """Patterns that hide files in every mounted folder."""
+    folder = os.environ.get("XDG_CONFIG_HOME") or str(_home() / ".config")
+    return Path(folder) / "mooring/mooringignore"
 
 
 def _home() -> Path:
