@@ -14,9 +14,12 @@ import msgspec
 from mooring.transports import compression
 from mooring.transports.http_request import Request
 from mooring.transports.http_upgrade import Upgraded
+from mooring.transports.patient_body import PatientBody
 
 COMPRESS_FROM_BYTES = 1_024
 _PIECE_BYTES = 65_536  # compressing this much takes about half a millisecond; the loop turns in between
+_LARGE_BYTES = 1_048_576  # more than this is not handed to the kernel's queue in one go
+_LARGE_PIECE_BYTES = 262_144
 _JOIN_BELOW_BYTES = 65_536  # copying less than this costs less than a second buffer in the kernel call
 _OURS = frozenset((b"content-length", b"transfer-encoding", b"connection", b"keep-alive", b"date"))
 _CACHED_BLOCKS = 256
@@ -166,13 +169,18 @@ class Reply(msgspec.Struct, eq=False):
             coding = self._coding_for(headers)
             if coding is not None:
                 if length > 2 * _PIECE_BYTES:
-                    _PiecewiseReply(self, status, headers, body)
+                    self.start(status, headers)
+                    PatientBody(self, body, _PIECE_BYTES)
                     return
                 body = compression.compress(coding, body)
                 length = len(body)
                 block += b"content-encoding: %b\r\n" % coding
             if self._varies(headers):
                 block += b"vary: accept-encoding\r\n"
+            if length > _LARGE_BYTES and status not in _BODILESS:
+                self.start(status, headers, length=length)
+                PatientBody(self, body, _LARGE_PIECE_BYTES)
+                return
         if not channel.keep_alive:
             block += b"connection: close\r\n"
         self._phase = _ENDED
@@ -331,36 +339,3 @@ class Reply(msgspec.Struct, eq=False):
             return False
         content_type = _value(headers, b"content-type")
         return content_type is not None and compression.is_compressible(content_type)
-
-
-class _PiecewiseReply:
-    """Compresses a large complete body a piece per turn of the loop, no faster than the client reads."""
-
-    __slots__ = ("_body", "_position", "_reply", "_scheduled")
-
-    def __init__(self, reply: Reply, status: int, headers: Headers, body: bytes) -> None:
-        self._reply = reply
-        self._body = memoryview(body)
-        self._position = 0
-        self._scheduled = False
-        reply.start(status, headers)
-        reply.on_writable_changed = self._writable_changed
-        self._step()
-
-    def _step(self) -> None:
-        reply = self._reply
-        self._scheduled = False
-        if reply.closed:
-            return
-        end = self._position + _PIECE_BYTES
-        reply.write(self._body[self._position : end])
-        self._position = end
-        if end >= len(self._body):
-            reply.end()
-        elif reply.writable:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._step)
-
-    def _writable_changed(self, writable: bool) -> None:
-        if writable and not self._scheduled:
-            self._step()
