@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
@@ -179,3 +179,33 @@ def test_a_channel_that_overflows_is_closed_and_its_session_ends(gateway: Gatewa
         )
         assert read_to_the_end(deaf) < FLOOD_BYTES
         assert peer.tool("echo", {"text": "x"})["content"][0]["text"] == "x"
+
+
+SIZE = 20_000_000
+
+
+def test_large_answers_that_nobody_reads_wait_on_disk_and_arrive_whole(gateway: Gateway) -> None:
+    own = {META + "clientCapabilities": {}, META + "protocolVersion": "2026-07-28"}
+    params = tool_params("big", {"bytes": SIZE}, **own)
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+    head = (
+        f"POST /mcp/stdio HTTP/1.1\r\nHost: {gateway.host}:{gateway.port}\r\nAccept: application/json\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n"
+        "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: big\r\n\r\n"
+    ).encode()
+    with ExitStack() as stack:
+        before = gateway.memory_bytes
+        deaf: list[socket.socket] = []
+        for number in range(10):
+            connection = stack.enter_context(socket.create_connection((gateway.host, gateway.port)))
+            connection.sendall(head + body)
+            deaf.append(connection)
+            eventually(lambda: deaf[-1].recv(1, socket.MSG_PEEK), f"answer {number} to begin")
+        eventually(lambda: gateway.memory_bytes - before < 3 * SIZE, "the answers to leave memory", limit=10)
+        for connection in deaf:
+            whole = b""
+            connection.settimeout(LIMIT_SECONDS)
+            while data := connection.recv(1_000_000):
+                whole += data
+            answer = json.loads(whole.partition(b"\r\n\r\n")[2])
+            assert answer["result"]["content"][0]["text"] == "x" * SIZE

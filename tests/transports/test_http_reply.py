@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import gzip
+import random
 import zlib
 from collections.abc import Callable
 
@@ -23,6 +26,7 @@ from http_edge_tools import (
 
 from mooring.transports.http_listener import ListenerLimits, Reply, Request
 from mooring.transports.http_reply import encode_headers
+from mooring.transports.patient_body import PatientBody
 
 pytestmark = pytest.mark.anyio
 
@@ -443,3 +447,23 @@ async def test_an_empty_compressed_stream_is_valid() -> None:
         reply.start(200, EVENTS)
         reply.end()
         assert zlib.decompress((await peer.answer()).body, 31) == b""
+
+
+@pytest.mark.parametrize("accepted", [b"", b"accept-encoding: gzip\r\n"])
+async def test_what_waited_on_disk_arrives_whole_and_the_connection_goes_on(accepted: bytes) -> None:
+    replies: list[Reply] = []
+    body = random.Random(1).randbytes(6_000_000)
+    async with serving(held(replies)) as (_, port), connected(port, receive_buffer=8_192) as peer:
+        transport = peer.reader._transport  # type: ignore[attr-defined]
+        reply = await asked(peer, replies, request(headers=accepted))
+        transport.pause_reading()
+        reply.send(200, TEXT, body)
+        await until(lambda: any(isinstance(found, PatientBody) and found._file for found in gc.get_objects()))
+        transport.resume_reading()
+        answer = await peer.answer()
+        whole = gzip.decompress(answer.body) if accepted else answer.body
+        assert whole == body
+        again = await asked(peer, replies, request())
+        again.send(200, TEXT, b"next")
+        assert (await peer.answer()).body == b"next"
+    assert not [found for found in gc.get_objects() if isinstance(found, PatientBody) and found._total]
