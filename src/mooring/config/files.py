@@ -94,9 +94,9 @@ class Core(Struct, frozen=True):
     tool_definition_pinning: Annotated[
         Pinning, Meta(description="Tools that change while a session runs.")
     ] = Pinning()
-    tool_definition_lock: Annotated[
-        DefinitionLock, Meta(description="Tools as they were approved.")
-    ] = DefinitionLock()
+    tool_definition_lock: Annotated[DefinitionLock, Meta(description="Tools as they were approved.")] = (
+        DefinitionLock()
+    )
     sanitize: Annotated[Sanitize, Meta(description="Suspicious texts in tool definitions.")] = Sanitize()
 
 

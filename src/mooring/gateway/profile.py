@@ -59,9 +59,7 @@ def from_discover(result: bytes | Raw, version: str) -> Profile:
     )
 
 
-def initialize_result(
-    profile: Profile, version: str, server_id: str, added: Capabilities = NOTHING
-) -> bytes:
+def initialize_result(profile: Profile, version: str, server_id: str, added: Capabilities = NOTHING) -> bytes:
     """Our answer to a legacy client: what the server can do, in the revision that we agreed on with the
     client."""
     capabilities = jsonrpc.members(profile.capabilities)

@@ -48,9 +48,7 @@ class StdioConnection:
         self._dispatcher = dispatcher
         self._lines = LineReader(max_bytes)
         self._running: dict[RequestId, Exchange] = {}
-        self._client: LegacyClient = sessions.create(
-            server, monotonic(), caller=caller, channel=self._send
-        )
+        self._client: LegacyClient = sessions.create(server, monotonic(), caller=caller, channel=self._send)
         self._sink = ChannelSink(self._send, server.tracer, self._client.alias)
         self._behind = 0
         channel.on_data = self._on_data
