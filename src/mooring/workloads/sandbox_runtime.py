@@ -179,7 +179,8 @@ class ProcessRuntime:
     async def remove(self, leftover: Leftover) -> None:
         if self._hierarchy is not None:
             for group in cgroups.leftover_groups(self._hierarchy, leftover.reference):
-                group.remove()
+                if group.folders[0][1].name == leftover.reference:  # and not one that only begins like it
+                    group.remove()
 
 
 def _global_ignore_file() -> Path:
