@@ -20,6 +20,7 @@ from typing import Final, Self, TypeAlias
 
 from mooring.config import guarding, schema
 from mooring.config.files_build import adapters_for, service_for, wants_files
+from mooring.config.guard_parts import pool_for
 from mooring.config.loading import ConfigError
 from mooring.config.locations import socket_in
 from mooring.config.running import completed, entry_of, is_run, run_config_of
@@ -51,7 +52,6 @@ from mooring.interfaces.web_guard import WebGuard
 from mooring.interfaces.well_known import PREFIX, ResourceMetadata
 from mooring.protocol.versions import Era
 from mooring.transports.dialing import Dialer, HttpDialer, Transport
-from mooring.transports.http_client import ClientPool, Origin
 from mooring.transports.http_endpoint import Buffered, Endpoint
 from mooring.transports.http_limits import ClientLimits, ListenerLimits
 from mooring.transports.http_listener import Listener
@@ -369,7 +369,7 @@ class Gateway:
             "sse": (Transport.SSE,),
         }[upstream.transport]
         limits = ClientLimits(connect_seconds=entry.timeouts.connect_seconds, head_seconds=None)
-        pool = ClientPool(Origin.of(upstream.url), limits)
+        pool = pool_for(entry, limits)
         pinned = Verdict(transports[0] if len(transports) == 1 else None, ERAS[upstream.era])
         max_bytes = self._config.limits.max_message_bytes
         dialer = HttpDialer(

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from mooring import durable
+from mooring.config import savings
 from mooring.config.schema import Config, Server
 from mooring.gateway.exchange import Client
 from mooring.policy import settings
@@ -23,6 +24,8 @@ from mooring.policy.limits.rules import Limit
 from mooring.policy.settings import ConcurrencyLimit, RateLimit, Tools
 from mooring.policy.tools import Override, ToolRules
 from mooring.policy.watching import Watch
+from mooring.transports.http_client import ClientPool, Origin
+from mooring.transports.http_limits import ClientLimits
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +72,7 @@ class InForce:
 def parts_of(config: Config, hooks: Hooks) -> list[Part]:
     """The parts that are on."""
     in_force = InForce()
-    parts = [Part(_tool_steps)]
+    parts = [Part(_tool_steps), Part(_saving_steps)]
     if config.authorization.type != "none":
         parts.append(_authorization(config, in_force))
     if config.core.sanitize.mode != "off":
@@ -120,6 +123,35 @@ def tokens(config: Config) -> Authenticator:
     )
 
 
+# What we show to servers
+
+
+def pool_for(entry: Server, limits: ClientLimits) -> ClientPool:
+    """The connections to a remote server, with our credential on every request where one is configured."""
+    assert entry.upstream is not None
+    origin = Origin.of(entry.upstream.url)
+    wanted = entry.upstream.auth
+    if wanted.type == "none":
+        return ClientPool(origin, limits)
+    from mooring.policy.credentials.client_credentials import ClientCredentials, ClientSettings
+    from mooring.policy.credentials.pool import CredentialPool
+    from mooring.policy.credentials.sigv4 import AwsSignature, Keys
+
+    if wanted.type == "client_credentials":
+        settings = ClientSettings(
+            wanted.token_url or "",
+            wanted.client_id or "",
+            wanted.client_secret or "",
+            tuple(wanted.scopes),
+            wanted.audience,
+            wanted.resource,
+        )
+        return CredentialPool(origin, limits, ClientCredentials(settings))
+    keys = Keys(wanted.access_key or "", wanted.secret_key or "", wanted.session_token)
+    signature = AwsSignature(keys, wanted.region or "", wanted.service, origin.authority)
+    return CredentialPool(origin, limits, signature)
+
+
 # What is shown
 
 
@@ -137,6 +169,11 @@ def _tool_steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]
             methods=frozenset({"tools/list", "tools/call"}),
         )
     ]
+
+
+def _saving_steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+    del catalogue, watch
+    return savings.steps(entry.savings)
 
 
 def tool_rules(tools: Tools) -> ToolRules:

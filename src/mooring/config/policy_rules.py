@@ -11,7 +11,16 @@ from msgspec import Struct
 from mooring.config.problems import KeyPath
 from mooring.config.reading import Rule
 from mooring.policy import web
-from mooring.policy.settings import ALGORITHMS, Auth, Authorization, Plugin, Telemetry, Tools, Webhooks
+from mooring.policy.settings import (
+    ALGORITHMS,
+    Auth,
+    Authorization,
+    Plugin,
+    Telemetry,
+    Tools,
+    UpstreamAuth,
+    Webhooks,
+)
 
 Findings = Iterator[tuple[KeyPath, str]]
 
@@ -90,6 +99,21 @@ def _telemetry(section: Telemetry) -> Findings:
         yield ("otlp_endpoint",), "needs more packages: install `mooring[telemetry]`"
 
 
+def _upstream_auth(section: UpstreamAuth) -> Findings:
+    needed = {
+        "none": (),
+        "client_credentials": ("token_url", "client_id", "client_secret"),
+        "aws_sigv4": ("region", "access_key", "secret_key"),
+    }[section.type]
+    for name in needed:
+        if not getattr(section, name):
+            yield (name,), f"is missing: `type: {section.type}` needs it"
+    if section.token_url is not None and not web.is_safe(
+        section.token_url, allow_http=section.insecure_allow_http
+    ):
+        yield ("token_url",), "must be an `https://` address (or set `insecure_allow_http: true`)"
+
+
 POLICY_RULES: dict[type[Struct], Rule] = {
     Auth: _auth,
     Authorization: _authorization,
@@ -97,6 +121,7 @@ POLICY_RULES: dict[type[Struct], Rule] = {
     Webhooks: _webhooks,
     Plugin: _plugin,
     Telemetry: _telemetry,
+    UpstreamAuth: _upstream_auth,
 }
 
 

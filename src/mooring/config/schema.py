@@ -23,6 +23,7 @@ from mooring.policy.settings import (
     RateStore,
     Telemetry,
     Tools,
+    UpstreamAuth,
     Webhooks,
 )
 from mooring.workloads.profile import PermissionProfile
@@ -169,6 +170,7 @@ class Upstream(Struct, frozen=True):
         dict[str, str],
         Meta(description="Sent with every request to the server, for example `Authorization`."),
     ] = field(default_factory=dict[str, str])
+    auth: Annotated[UpstreamAuth, Meta(description="How we prove to the server who we are.")] = UpstreamAuth()
 
 
 class Workload(Struct, frozen=True):

@@ -97,7 +97,7 @@ class HttpDialer:
                 label=self._label,
                 max_message_bytes=self._max_bytes,
             )
-        own_pool = ClientPool(self._pool.origin, self._pool.limits)
+        own_pool = self._pool.another()
         wire = SseWire(
             own_pool, self._url, self._headers, events, label=self._label, max_message_bytes=self._max_bytes
         )

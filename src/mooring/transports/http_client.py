@@ -153,6 +153,10 @@ class ClientPool:
                 return connection
         return None
 
+    def another(self) -> ClientPool:
+        """A pool of its own to the same place."""
+        return ClientPool(self.origin, self.limits)
+
     def close(self) -> None:
         """Drop every connection; requests in progress and in line fail."""
         self._closed = True

@@ -1,0 +1,158 @@
+"""What servers are shown: credentials of ours, renewed in time, and never those of our callers."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+from tests.policy.caller import Caller
+from tests.policy.shelf import Shelf, tool
+from tests.support.gateway import running_gateway
+from tests.support.waiting import eventually
+
+from mooring.policy.credentials.client_credentials import ClientCredentials, ClientSettings
+from mooring.policy.credentials.pool import CredentialUnavailable
+from mooring.policy.credentials.sigv4 import Keys, authorization
+
+
+class TokenEndpoint:
+    """An authorization server that counts what it hands out."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, list[str]]] = []
+        self.seconds = 3600
+        self.status = 200
+        endpoint = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+                endpoint.asked.append(form)
+                content = {"access_token": f"ours-{len(endpoint.asked)}", "expires_in": endpoint.seconds}
+                body = json.dumps(content if endpoint.status == 200 else {"error": "invalid_client"}).encode()
+                self.send_response(endpoint.status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/token"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def tokens() -> Iterator[TokenEndpoint]:
+    made = TokenEndpoint()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+@pytest.mark.e2e
+def test_the_server_gets_our_token_and_never_the_caller_s(tmp_path: Path, tokens: TokenEndpoint) -> None:
+    shelf = Shelf(tmp_path / "s", tool("say"))
+    credential = {
+        "type": "client_credentials",
+        "token_url": tokens.url,
+        "client_id": "gateway",
+        "client_secret": "shh",
+        "scopes": ["tools"],
+    }
+    with (
+        shelf.http("one", upstream={"auth": credential}) as server,
+        running_gateway(tmp_path, [server], auth={"mode": "api_key"}) as gateway,
+    ):
+        key = gateway.command("key", "create", "alice").stdout.strip()
+        caller = Caller(gateway.address, "one", {"Authorization": f"Bearer {key}", "X-API-Secret": "x"})
+        eventually(lambda: caller.initialize().status == 200, "the key to be known")
+        for _ in range(3):
+            assert "result" in caller.tool("say").message
+        sent = shelf.headers()
+        assert len(sent) >= 4
+        assert {headers["authorization"] for headers in sent} == {"Bearer ours-1"}
+        assert all(key not in json.dumps(headers) and "x-api-secret" not in headers for headers in sent)
+        assert tokens.asked == [{"grant_type": ["client_credentials"], "scope": ["tools"]}]
+
+
+def settings(tokens: TokenEndpoint) -> ClientSettings:
+    return ClientSettings(tokens.url, "gateway", "shh", (), "urn:them")
+
+
+def test_many_requests_at_once_ask_for_one_token(tokens: TokenEndpoint) -> None:
+    async def run() -> set[bytes]:
+        credential = ClientCredentials(settings(tokens))
+        return set(await asyncio.gather(*(credential.headers(b"POST", b"/", b"") for _ in range(20))))
+
+    assert asyncio.run(run()) == {b"authorization: Bearer ours-1\r\n"}
+    assert tokens.asked[0]["audience"] == ["urn:them"]
+    assert len(tokens.asked) == 1
+
+
+def test_a_token_is_renewed_before_it_expires_and_when_it_is_refused(tokens: TokenEndpoint) -> None:
+    now = 1000.0
+
+    async def run() -> list[bytes]:
+        nonlocal now
+        credential = ClientCredentials(settings(tokens), lambda: now)
+        found = [await credential.headers(b"POST", b"/", b"")]
+        now += 3600 - 40
+        found.append(await credential.headers(b"POST", b"/", b""))
+        now += 20
+        found.append(await credential.headers(b"POST", b"/", b""))
+        now += 10
+        assert credential.reject()
+        found.append(await credential.headers(b"POST", b"/", b""))
+        assert not credential.reject()
+        return found
+
+    tokens_seen = [line.split()[-1] for line in asyncio.run(run())]
+    assert tokens_seen == [b"ours-1", b"ours-1", b"ours-2", b"ours-3"]
+
+
+def test_without_a_token_nothing_is_sent(tokens: TokenEndpoint) -> None:
+    tokens.status = 401
+    with pytest.raises(CredentialUnavailable, match="invalid_client"):
+        asyncio.run(ClientCredentials(settings(tokens)).headers(b"POST", b"/", b""))
+
+
+# The examples of AWS's own test suite for Signature Version 4.
+KEYS = Keys("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
+BASE = {"host": "example.amazonaws.com", "x-amz-date": "20150830T123600Z"}
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+VECTORS: list[Any] = [
+    ("GET", "/", {}, b"", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
+    ("POST", "/", {}, b"", "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"),
+    (
+        "GET",
+        "/?Param2=value2&Param1=value1",
+        {},
+        b"",
+        "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500",
+    ),
+    (
+        "POST",
+        "/",
+        FORM,
+        b"Param1=value1",
+        "ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a",
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "target", "more", "body", "expected"), VECTORS)
+def test_signatures_are_those_of_the_published_examples(
+    method: str, target: str, more: dict[str, str], body: bytes, expected: str
+) -> None:
+    value = authorization(KEYS, "us-east-1", "service", method, target, {**BASE, **more}, body)
+    assert value.endswith(f"Signature={expected}")
+    assert "Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request" in value
