@@ -250,6 +250,22 @@ def wiki_against_oracle(oracle: Running, found: list[Node]) -> str:
     return f"{same} of {judged}"
 
 
+def wiki_through_markdown(chain: Chain, oracle: Running) -> str:
+    same = judged = 0
+    for source, _ in WIKI_CASES:
+        try:
+            expected = oracle.run(source, "wiki", "adf")[0]
+        except PeerFailed:
+            continue
+        judged += 1
+        try:
+            markdown = chain.write(source, "wiki", "markdown")[0]
+            same += equal(_comparable(expected), _comparable(convert(markdown, "markdown", "adf").result))
+        except (PeerFailed, ValueError, TypeError):
+            continue
+    return f"{same} of {judged}"
+
+
 def _comparable(tree: Node) -> Node:
     """Without ids that are made up on reading; an account id is the same with and without its prefix."""
     written = json.dumps(_without_ids(tree)).replace('"accountid:', '"')

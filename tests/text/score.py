@@ -27,6 +27,7 @@ from .measures import (
     storage_forms,
     through_snapshot,
     wiki_against_oracle,
+    wiki_through_markdown,
 )
 from .peers import NOT_TRIED, PEERS, ROOT, NotInstalled, Running, install
 
@@ -149,6 +150,20 @@ def storage_table(running: dict[str, Running]) -> Table:
     return "Storage format → Markdown → storage format", ["", "kept / lost / broken"], rows
 
 
+def wiki_table(running: dict[str, Running]) -> Table | None:
+    """Wiki markup through a converter's Markdown, which Mooring reads: the same as Atlassian's own tree?"""
+    oracle = running.get("atlaskit-wiki")
+    if oracle is None:
+        return None
+    chains: list[Chain] = [Ours()]
+    chains += [Chain(each.name, each) for each in running.values() if "wiki>markdown" in each.offers]
+    rows: list[list[str]] = []
+    for chain in chains:
+        _say(f"wiki markup of {chain.name}")
+        rows.append([chain.name, wiki_through_markdown(chain, oracle)])
+    return "Wiki markup → Markdown → ADF, as Atlassian's own parser reads it", ["", "same tree"], rows
+
+
 def render(tables: list[Table], missing: dict[str, str], seeds: int, start: int) -> str:
     day = datetime.now(UTC).date().isoformat()
     lines = [
@@ -157,9 +172,9 @@ def render(tables: list[Table], missing: dict[str, str], seeds: int, start: int)
         f"Written by `make text-score` on {day}: {seeds} generated documents per set, first seed {start},",
         "one run, one machine. *Kept*: the same canonical tree. *Lost*: valid, every word there, but",
         "structure or attributes gone. *Broken*: words changed or gone, invalid output, an error. *Hidden*",
-        "words are those a reader of the Markdown cannot see (in attributes, comments, JSON, or nowhere). Speed is",
-        "documents per second of processor time, each reading its own Markdown; compare within the table,",
-        "not between runs.",
+        "words are those a reader of the Markdown cannot see (in attributes, comments, JSON, or nowhere).",
+        "Speed is documents per second of processor time, each reading its own Markdown; compare within the",
+        "table, not between runs.",
         "",
     ]
     for title, head, rows in tables:
@@ -190,6 +205,8 @@ def main(arguments: list[str] | None = None) -> int:
         tables = markdown_tables(chains, parsed.seeds, parsed.start)
         tables += example_tables(chains, missing)
         tables.append(storage_table(running))
+        if wiki := wiki_table(running):
+            tables.append(wiki)
         tables.append(goal_table(running, parsed.seeds, parsed.start, missing))
     finally:
         for each in running.values():

@@ -51,7 +51,8 @@ def test_details_that_never_end_stay_html() -> None:
 
 def test_an_html_table_is_a_table_with_spans_lists_and_marks() -> None:
     (table,) = blocks(
-        '<table>\n<thead><tr><th>A</th><th>B</th></tr></thead>\n<tr><td colspan="2">x <b>y</b><br>z</td></tr>\n'
+        "<table>\n<thead><tr><th>A</th><th>B</th></tr></thead>\n"
+        '<tr><td colspan="2">x <b>y</b><br>z</td></tr>\n'
         "<tr><td><ul><li>one</li><li>two</li></ul></td>"
         '<td><p>p1</p><p><a href="http://x.y">l</a></p></td>'
         "</tr></table>"

@@ -142,7 +142,10 @@ def choose(matching: list[Any], everything: list[Any], target: Target) -> Any:
 
 
 def _listed(sections: list[Any]) -> str:
-    shown = ", ".join(f"`{' > '.join(each.path)}` (ref `{each.ref}`)" for each in sections[:_SHOWN])
+    shown = ", ".join(
+        f"`{' > '.join(each.path)}`" + (f" (ref `{each.ref}`)" if each.ref else "")
+        for each in sections[:_SHOWN]
+    )
     rest = len(sections) - _SHOWN
     return (shown + (f" and {rest} more" if rest > 0 else "")) or "no sections"
 

@@ -1,12 +1,13 @@
 """Patching storage format, wiki markup and Markdown: cut the stretch of text out, put the new text in."""
 
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 from mooring.text import formats
+from mooring.text.blocks import Block, blocks, is_text
 from mooring.text.errors import PatchRefused
 from mooring.text.outline import Target, by_heading, choose, require_unchanged
 from mooring.text.report import Report
-from mooring.text.tree import Node, attributes, doc, plain_text
+from mooring.text.tree import Node, attributes, children, doc, equal, plain_text
 
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
@@ -20,28 +21,36 @@ class TextPatch:
 
     def replace(self, target: Target, nodes: list[Node]) -> str:
         section = self._section(target)
+        if isinstance(section, Block):
+            return self._put_block(section, nodes)
         if nodes and nodes[0]["type"] == "heading" and _repeats(nodes[0], section):
             nodes = nodes[1:]
         return self._put(section.content_start, self._stop(section, target), nodes)
 
     def append(self, target: Target, nodes: list[Node]) -> str:
-        stop = self._stop(self._section(target), target)
+        section = self._section(target)
+        _require_section(section)
+        stop = self._stop(section, target)
         return self._put(stop, stop, nodes)
 
     def prepend(self, target: Target, nodes: list[Node]) -> str:
-        start = self._section(target).content_start
-        return self._put(start, start, nodes)
+        section = self._section(target)
+        _require_section(section)
+        return self._put(section.content_start, section.content_start, nodes)
 
     def insert_before(self, target: Target, nodes: list[Node]) -> str:
-        start = self._section(target).start
-        return self._put(start, start, nodes)
+        section = self._section(target)
+        self._require_own_lines(section)
+        return self._put(section.start, section.start, nodes)
 
     def insert_after(self, target: Target, nodes: list[Node]) -> str:
-        end = self._section(target).end
-        return self._put(end, end, nodes)
+        section = self._section(target)
+        self._require_own_lines(section)
+        return self._put(section.end, section.end, nodes)
 
     def delete(self, target: Target) -> str:
         section = self._section(target)
+        self._require_own_lines(section)
         return self._text[: section.start] + self._text[self._stop(section, target) :]
 
     def move(self, target: Target, destination: Target, side: Literal["before", "after"]) -> str:
@@ -56,8 +65,23 @@ class TextPatch:
             return self._text[: section.start] + self._text[section.end : at] + moved + self._text[at:]
         raise PatchRefused(f"{target} is part of {destination}; move it somewhere else")
 
-    def set_attrs(self, _target: Target, _attrs: dict[str, Any]) -> NoReturn:
-        raise PatchRefused(f"`set_attrs` works on ADF; in `{self._format}` replace the block instead")
+    def set_attrs(self, target: Target, attrs: dict[str, Any]) -> str:
+        """The block, or the heading of the section, read, given the attributes and written again."""
+        section = self._section(target)
+        start, end = section.start, section.end if isinstance(section, Block) else section.content_start
+        read = formats.reader(self._format)
+        found = children(read(self._text[start:end], Report()))
+        if len(found) != 1:
+            raise PatchRefused(f"{target} is not one block; name a smaller part")
+        merged = {**attributes(found[0]), **attrs}
+        node = {**found[0], "attrs": {name: value for name, value in merged.items() if value is not None}}
+        written = formats.writer(self._format)(doc(node), Report(), dialect="extended")
+        if not equal(doc(*children(read(written, Report()))), doc(node)):
+            names = ", ".join(f"`{name}`" for name in attrs)
+            raise PatchRefused(
+                f"`{self._format}` has no form for {names} of `{node['type']}`; nothing was changed"
+            )
+        return self._put_block(Block(start, end, "", prefix=getattr(section, "prefix", "")), [node])
 
     def find_replace(self, target: Target, find: str, replacement: str, count: int) -> str:
         """Words of the source text (in storage format: of its texts, with their entities)."""
@@ -78,10 +102,13 @@ class TextPatch:
         return self._text[:start] + part.replace(find, replacement) + self._text[stop:]
 
     def _section(self, target: Target) -> Any:
+        matching: list[Any]
         if target.text is not None:
-            raise PatchRefused(f"in `{self._format}` name a section by heading or ref, or use `find_replace`")
-        if target.ref is not None:
-            matching = [each for each in self._sections if each.ref == target.ref]
+            matching = self._blocks(text=target.text)
+        elif target.ref is not None:
+            matching = [each for each in self._sections if each.ref == target.ref] or self._blocks(
+                ref=target.ref
+            )
         else:
             matching = by_heading(self._sections, target.heading)
         section = choose(matching, self._sections, target)
@@ -90,6 +117,39 @@ class TextPatch:
 
     def _stop(self, section: Any, target: Target) -> int:
         return section.end if target.scope == "subtree" else section.body_end
+
+    def _blocks(self, *, ref: str | None = None, text: str | None = None) -> list[Block]:
+        """The blocks with this id, or the innermost ones with exactly these words."""
+        found = blocks(self._text, self._format)
+        if ref is not None:
+            return [each for each in found if each.ref == ref]
+        wanted = " ".join((text or "").split())
+        same = [each for each in found if " ".join(each.text.split()) == wanted]
+        if self._format == "wiki":
+            same = [each for each in same if is_text(self._text, each)]
+        return [each for each in same if not any(_holds(each, other) for other in same)]
+
+    def _require_own_lines(self, section: Any) -> None:
+        if isinstance(section, Block) and section.prefix:
+            raise PatchRefused(
+                f"`{section.text}` stands in a list or a quote; replace it, or patch its section"
+            )
+
+    def _put_block(self, block: Block, nodes: list[Node]) -> str:
+        written = formats.writer(self._format)(doc(*nodes), self._report, dialect="extended").strip("\n")
+        if self._format == "storage":
+            if block.inside and len(nodes) == 1 and nodes[0]["type"] == "paragraph":
+                written = written.removeprefix("<p>").removesuffix("</p>")
+        elif block.prefix:
+            if self._format == "wiki" and "\n" in written:
+                raise PatchRefused(
+                    "the line behind a marker can only hold one line; patch its section instead"
+                )
+            first, *rest = written.split("\n")
+            written = "\n".join([first, *((block.prefix + line).rstrip() for line in rest)])
+        old = self._text[block.start : block.end]
+        tail = old[len(old.rstrip("\r\n")) :] if self._format != "storage" else ""
+        return self._text[: block.start] + written + tail + self._text[block.end :]
 
     def _put(self, start: int, stop: int, nodes: list[Node]) -> str:
         written = formats.writer(self._format)(doc(*nodes), self._report, dialect="extended").strip("\n")
@@ -103,6 +163,15 @@ class TextPatch:
         lead = "" if not before or before.endswith("\n\n") else "\n" if before.endswith("\n") else "\n\n"
         tail = "" if not after else "\n" if after.startswith("\n") else "\n\n"
         return before + lead + written + (tail or "\n") + after
+
+
+def _holds(outer: Block, inner: Block) -> bool:
+    return outer is not inner and outer.start <= inner.start and inner.end <= outer.end
+
+
+def _require_section(section: Any) -> None:
+    if isinstance(section, Block):
+        raise PatchRefused("a block has no body of its own; use `replace`, `insert_before` or `insert_after`")
 
 
 def _repeats(heading: Node, section: Any) -> bool:

@@ -6,7 +6,7 @@ layout cell, a panel, a table cell. Words that only look like headings (in code,
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mooring.text.errors import PatchRefused
@@ -146,6 +146,11 @@ def _opened(heading: Element, open_sections: list[_Found], around: tuple[str, ..
     made = _Found(heading.attributes.get("local-id"), level, path, heading.start, heading.end, end, end)
     open_sections.append(made)
     return made
+
+
+def characters(parsed: Source, source: str) -> Callable[[int], int]:
+    """Byte offsets of the parsed text as character offsets of its source."""
+    return _Characters(parsed, 1 if source.startswith("\ufeff") else 0).before
 
 
 class _Characters:
