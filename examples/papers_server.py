@@ -1,7 +1,7 @@
 """An example server on stdio whose tools take and make files, without any library.
 
-It knows nothing of Mooring: `count_words` wants a path to read, `make_poster` a path to write. The adapters in
-`mooring.yaml` let clients on other machines use both.
+It knows nothing of Mooring: `count_words` wants a path to read, `make_poster` a path to write. The adapters
+in `mooring.yaml` let clients on other machines use both.
 
     mooring upload --server papers README.md
     mooring tool call papers make_poster text="Hello"
@@ -43,10 +43,9 @@ def count_words(given: Object) -> str:
 
 def make_poster(given: Object) -> str:
     text = escape(str(given["text"]))
-    poster = (
-        '<svg xmlns="http://www.w3.org/2000/svg" width="600" height="200"><rect width="100%" height="100%" '
-        f'fill="#134"/><text x="300" y="115" font-size="40" fill="#fff" text-anchor="middle">{text}</text></svg>'
-    )
+    words = f'<text x="300" y="115" font-size="40" fill="#fff" text-anchor="middle">{text}</text>'
+    sheet = '<rect width="100%" height="100%" fill="#134"/>'
+    poster = f'<svg xmlns="http://www.w3.org/2000/svg" width="600" height="200">{sheet}{words}</svg>'
     Path(given["filename"]).write_text(poster, encoding="utf-8")
     return f"the poster is in {given['filename']}"
 
