@@ -19,6 +19,7 @@ from time import monotonic
 from typing import Final, Self, TypeAlias
 
 from mooring.config import guarding, schema
+from mooring.config.admission import admission
 from mooring.config.files_build import adapters_for, service_for, wants_files
 from mooring.config.guard_parts import pool_for
 from mooring.config.loading import ConfigError
@@ -149,7 +150,8 @@ class Gateway:
         runtimes = Runtimes(config.storage.root)
         stack.push_async_callback(runtimes.close)
         launcher = Launcher(runtimes.choose, secrets, asyncio.Semaphore(STARTS_AT_ONCE))
-        self._supervisor = Supervisor(self._directory, store, self, launcher, runtimes.all)
+        allows = admission(config, local_principal())
+        self._supervisor = Supervisor(self._directory, store, self, launcher, runtimes.all, allows)
         holder = _LateApp()
         listener = Listener(holder, ListenerLimits(max_connections=config.limits.max_connections))
         stack.push_async_callback(self._dispatcher.close)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -26,6 +27,8 @@ from mooring.workloads.supervisor_workload import Host, Surroundings, Workload
 log = logging.getLogger(__name__)
 
 TICK_SECONDS: Final = 1.0
+OBEY_TICKS: Final = 5
+"""How often the policies are asked again about what runs."""
 SETTLE_SECONDS: Final = 300.0
 """How long whoever asked waits for a start or stop at most; a first download takes its time."""
 _UNSETTLED: Final = (Phase.STOPPING, Phase.REMOVING)
@@ -186,7 +189,9 @@ class Supervisor:
         record = Record(
             config.name, config.encode(), config.fields.group or DEFAULT_GROUP, status, time.time()
         )
-        return self._add(record, config, policy)
+        workload = self._add(record, config, policy)
+        self._obey(workload)
+        return workload
 
     def release(self, name: str) -> Workload:
         """It no longer stands in the file: its name is free at once, it ends with `withdraw`."""
@@ -249,12 +254,19 @@ class Supervisor:
                 found[leftover.name] = (runtime, leftover)
         return found
 
+    def _obey(self, workload: Workload) -> None:
+        """Stop what a policy does not allow, or allows no longer."""
+        if workload.status.wanted is Wanted.UP and (reason := self._allows(workload.config)):
+            workload.hear(events.PolicyStopWanted(monotonic(), reason))
+
     async def _tick(self) -> None:
-        while True:
+        for number in itertools.count(1):
             now = monotonic()
             for workload in list(self.workloads.values()):
                 try:
                     workload.tick(now)
+                    if number % OBEY_TICKS == 0:
+                        self._obey(workload)
                 except Exception:
                     log.exception("%s: looking after it failed; it goes on", workload.name)
             await asyncio.sleep(TICK_SECONDS)

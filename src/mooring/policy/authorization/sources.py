@@ -15,7 +15,10 @@ from ruamel.yaml.error import YAMLError
 
 from mooring.errors import MooringError
 
-ACTIONS: Final = ("call_tool", "get_prompt", "read_resource", "list_tools", "list_prompts", "list_resources")
+ACTIONS: Final = (
+    *("call_tool", "get_prompt", "read_resource", "run_workload"),
+    *("list_tools", "list_prompts", "list_resources"),
+)
 Json = dict[str, Any]
 
 
@@ -195,5 +198,5 @@ def _check_actions(policy: Written) -> None:
     named = [scope["entity"]] if "entity" in scope else scope.get("entities", [])
     for entity in named:
         if entity["type"] == "Action" and entity["id"] not in ACTIONS:
-            known = ", ".join(ACTIONS[:3])
+            known = ", ".join(ACTIONS[:4])
             raise PolicyMistake(f"{policy.place}: there is no action `{entity['id']}`; known are {known}")
