@@ -175,6 +175,10 @@ def test_validators_that_no_schema_can_show_are_described() -> None:
     assert schema_of(kind) == {"type": "integer", "description": "A count. Must be: At most ten."}
     with pytest.raises(Invalid, match="too many"):
         shape_of(kind).read(11, ())
+    assert (
+        schema_of(Annotated[int, "A count", Check(is_even, "even")])["description"]
+        == "A count. Must be: even."
+    )
     assert schema_of(Span)["description"] == "From and to. The end comes after the start."
     with pytest.raises(Invalid, match="will not do: the wrong way round"):
         shape_of(Span).read({"start": 2, "end": 1}, ())

@@ -191,6 +191,13 @@ def _note_sphinx(kind: str, words: list[str], text: str, found: _Found) -> None:
         found.returns = text
 
 
+def sentences(first: str | None, second: str) -> str:
+    """Two pieces of text, one after the other; the first is ended where its author did not."""
+    if not first or not second:
+        return first or second
+    return f"{first} {second}" if first[-1] in ".!?:;" else f"{first}. {second}"
+
+
 def _indent(lines: list[str]) -> int:
     return min((_depth(line) for line in lines if line.strip()), default=0)
 

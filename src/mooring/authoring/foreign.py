@@ -139,7 +139,7 @@ def _describe_validators(annotation: Any, schema: Schema) -> None:
 
 def _add_rule(schema: Schema, rule: str) -> None:
     if rule:
-        schema["description"] = " ".join(filter(None, [schema.get("description"), rule]))
+        schema["description"] = docstrings.sentences(schema.get("description"), rule)
 
 
 class _Rehomed:

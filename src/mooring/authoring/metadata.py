@@ -77,7 +77,7 @@ class Facts:
         rules = [check.rule for check in self.checks if check.rule]
         if not rules:
             return self.notes
-        text = " ".join(filter(None, [self.notes.get("description", ""), f"Must be: {'; '.join(rules)}."]))
+        text = docstrings.sentences(self.notes.get("description"), f"Must be: {'; '.join(rules)}.")
         return {**self.notes, "description": text}
 
 

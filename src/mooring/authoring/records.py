@@ -124,7 +124,7 @@ def _summary(docs: docstrings.Docstring, kind: Any) -> str:
     """What a class is, and the rule that its `__post_init__` enforces, if that says so."""
     check = cast("dict[str, Any]", vars(kind)).get("__post_init__")
     rule = docstrings.parse(check.__doc__).summary if check is not None else ""
-    return " ".join(filter(None, [docs.summary, rule]))
+    return docstrings.sentences(docs.summary, rule)
 
 
 def _is_required(kind: Any, name: str, hint: Any) -> bool:
