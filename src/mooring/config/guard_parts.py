@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from mooring import durable
-from mooring.config import savings
 from mooring.config.schema import Config, Server
 from mooring.gateway.exchange import Client
 from mooring.policy import settings
@@ -72,9 +71,11 @@ class InForce:
 def parts_of(config: Config, hooks: Hooks) -> list[Part]:
     """The parts that are on."""
     in_force = InForce()
-    parts = [Part(_tool_steps), Part(_saving_steps)]
+    parts = [Part(_tool_steps)]
     if config.authorization.type != "none":
         parts.append(_authorization(config, in_force))
+    if any(entry.approvals.tools for entry in config.servers):
+        parts.append(_approvals(config))
     if config.core.sanitize.mode != "off":
         parts.append(_sanitizing(config))
     if config.core.tool_definition_pinning.mode != "off":
@@ -171,11 +172,6 @@ def _tool_steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]
     ]
 
 
-def _saving_steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
-    del catalogue, watch
-    return savings.steps(entry.savings)
-
-
 def tool_rules(tools: Tools) -> ToolRules:
     overrides = {
         name: Override(
@@ -223,6 +219,27 @@ def _authorization(config: Config, in_force: InForce) -> Part:
         ]
 
     return Part(steps, tidy=engine.refresh)
+
+
+def _approvals(config: Config) -> Part:
+    from mooring.policy.approvals import FOLDER, Approvals, Requests
+
+    requests = Requests(config.storage.root / FOLDER)
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del watch
+        if not entry.approvals.tools:
+            return []
+        asking = Approvals(
+            requests,
+            entry.id,
+            entry.approvals.tools,
+            entry.approvals.ttl_seconds,
+            lambda exchange, name: catalogue.view(exchange, TOOLS).digest(name),
+        )
+        return [Step("approvals", middleware=asking, methods=LISTED_AND_CALLED)]
+
+    return Part(steps)
 
 
 # What is pinned

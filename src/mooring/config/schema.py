@@ -14,6 +14,7 @@ from msgspec import Meta, Struct, field
 from mooring.config.files import Adapter, Artifacts, Core, Results, ServerFiles, Uploads
 from mooring.config.units import BYTES, COMMAND, PROFILE
 from mooring.policy.settings import (
+    Approvals,
     Audit,
     Auth,
     Authorization,
@@ -271,6 +272,7 @@ class Server(Struct, frozen=True):
         str | None, Meta(description="The group it belongs to, which policies may speak of.")
     ] = None
     tools: Annotated[Tools, Meta(description="Which tools clients see, and how.")] = Tools()
+    approvals: Annotated[Approvals, Meta(description="Calls that need a person's yes.")] = Approvals()
     timeouts: Annotated[Timeouts, Meta(description="How long the server may take.")] = Timeouts()
     breaker: Annotated[Breaker, Meta(description="When a failing server is left alone.")] = Breaker()
     mount_path: Annotated[

@@ -105,6 +105,15 @@ class UpstreamAuth(Struct, frozen=True):
     ] = False
 
 
+class Approvals(Struct, frozen=True):
+    """Calls that need a person's yes: asked of the client, or given with `mooring approve`."""
+
+    tools: Annotated[list[str], Meta(description="Tools whose every call needs it; patterns too.")] = field(
+        default_factory=list[str]
+    )
+    ttl_seconds: Annotated[float, Meta(gt=0, description="How long a call waits for it.")] = 600
+
+
 class Pinning(Struct, frozen=True):
     """Tools that change while a session runs. Its first list is what it is held to."""
 

@@ -11,6 +11,7 @@ def add_parsers(commands: Any) -> None:
     _add_audit(commands)
     _add_lock(commands)
     _add_policy(commands)
+    _add_approve(commands)
 
 
 def _add_key(commands: Any) -> None:
@@ -142,6 +143,19 @@ def _add_policy(commands: Any) -> None:
     simulate.add_argument("--since", metavar="TIME", help="calls not older than this, for example 1h, 7d")
     _add_format(simulate)
     simulate.set_defaults(handler="policy:simulate")
+
+
+def _add_approve(commands: Any) -> None:
+    approve = commands.add_parser(
+        "approve",
+        help="say yes or no to calls that wait for a person",
+        parents=[_where()],
+        allow_abbrev=False,
+    )
+    approve.add_argument("id", metavar="ID", nargs="?", help="the waiting call; without it they are listed")
+    approve.add_argument("--deny", action="store_true", help="say no")
+    _add_format(approve)
+    approve.set_defaults(handler="approve:run")
 
 
 def _add_policy_source(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,83 @@
+"""Approvals: a person's yes for exactly this call, once, asked on the spot or given at the terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.policy.caller import Caller
+from tests.policy.shelf import Shelf, tool
+from tests.support.gateway import Gateway, running_gateway
+from tests.support.peers import ModernHttpPeer, RpcRefused, StreamablePeer
+
+pytestmark = pytest.mark.e2e
+Json = dict[str, Any]
+
+
+class Bank:
+    def __init__(self, gateway: Gateway, shelf: Shelf) -> None:
+        self.gateway = gateway
+        self.shelf = shelf
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bank]:
+    folder: Path = tmp_path_factory.mktemp("approvals")
+    shelf = Shelf(folder / "s", tool("transfer"), tool("balance"))
+    with (
+        shelf.http("bank", approvals={"tools": ["trans*"]}) as server,
+        running_gateway(folder, [server]) as gateway,
+    ):
+        yield Bank(gateway, shelf)
+
+
+@pytest.mark.parametrize("peer", [StreamablePeer, ModernHttpPeer], ids=lambda peer: peer.__name__)
+def test_a_client_that_can_be_asked_is_asked(bank: Bank, peer: Any) -> None:
+    asked: list[Json] = []
+    replies = iter([{"approve": True}, {"approve": False}, None])
+
+    def person(params: Json) -> Json:
+        asked.append(params)
+        content = next(replies)
+        return {"action": "accept", "content": content} if content is not None else {"action": "decline"}
+
+    with peer(bank.gateway, "bank", handlers={"elicitation/create": person}) as client:
+        assert client.tool("balance")["structuredContent"]["called"] == "balance"
+        assert asked == []
+        done = client.tool("transfer", {"text": "10 to bob"})
+        assert done["structuredContent"]["arguments"] == {"text": "10 to bob"}
+        assert 'with {"text":"10 to bob"}?' in asked[0]["message"]
+        for _ in range(2):
+            with pytest.raises(RpcRefused, match="was not approved"):
+                client.tool("transfer", {"text": "10 to bob"})
+        assert len(asked) == 3
+
+
+def test_without_a_way_to_ask_a_person_decides_at_the_terminal(bank: Bank) -> None:
+    caller = Caller(bank.gateway.address, "bank")
+    bank.shelf.journal.forget()
+    refused = caller.modern_tool("transfer", {"text": "x"})
+    assert refused.status == 403
+    number = refused.error["data"]["approvalId"]
+    waiting = json.loads(bank.gateway.command("approve", "--format", "json").stdout)
+    assert [(entry["id"], entry["tool"]) for entry in waiting] == [(number, "transfer")]
+    assert bank.gateway.command("approve", number).returncode == 0
+    assert "error" in caller.modern_tool("transfer", {"text": "y"}).message
+    assert "result" in caller.modern_tool("transfer", {"text": "x"}).message
+    assert "error" in caller.modern_tool("transfer", {"text": "x"}).message
+    assert [call["arguments"] for call in bank.shelf.calls()] == [{"text": "x"}]
+    assert bank.gateway.command("approve", "--deny", number).returncode == 0
+    assert bank.gateway.command("approve", number).returncode == 1
+
+
+def test_a_made_up_state_is_no_approval(bank: Bank) -> None:
+    caller = Caller(bank.gateway.address, "bank")
+    bank.shelf.journal.forget()
+    params = {"name": "transfer", "arguments": {}, "requestState": "made up"}
+    assert "error" in caller.modern("tools/call", params).message
+    caller.initialize()
+    assert "error" in caller.request("tools/call", params).message
+    assert bank.shelf.calls() == []
