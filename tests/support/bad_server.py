@@ -171,8 +171,10 @@ class Http(BaseHTTPRequestHandler):
     sessions: set[str] = set()  # noqa: RUF012 - shared by all connections on purpose
     record: str | None = None
     forgetful = False
+    closing = False
 
     def do_POST(self) -> None:
+        self.closing = False
         message = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
         self.note(message)
         if "id" not in message or "method" not in message:
@@ -205,6 +207,8 @@ class Http(BaseHTTPRequestHandler):
 
     def misbehave(self, number: Any, params: Json) -> None:
         answer = encoded({"id": number, "result": text("first")})
+        # The fault is in the answer: that the connection ends with it is said, as a server has to.
+        self.closing = params["name"] != "http_400" and "count" not in params["arguments"]
         match params["name"]:
             case "silent":
                 time.sleep(TALK_SECONDS)
@@ -310,6 +314,7 @@ class Http(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
+        self.say_goodbye()
         self.end_headers()
 
     def event(self, message: bytes) -> None:
@@ -329,8 +334,13 @@ class Http(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         for name, value in (headers or {}).items():
             self.send_header(name, value)
+        self.say_goodbye()
         self.end_headers()
         self.wfile.write(body)
+
+    def say_goodbye(self) -> None:
+        if self.closing:
+            self.send_header("Connection", "close")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name of the base class
         """Quiet."""
