@@ -6,7 +6,9 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import sys
+import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -32,6 +34,7 @@ TOOLS = [
     tool("take", ["value"], value=TEXT),
     tool("write", ["filename"], filename=TEXT, text=TEXT, count={"type": "integer"}),
     tool("convert", ["path", "filename"], path=TEXT, filename=TEXT),
+    tool("copy", ["path", "filename"], path=TEXT, filename=TEXT),
     tool("say", ["text"], text=TEXT, structured={"type": "object"}),
     tool("embed", ["text"], text=TEXT),
     tool("plain", [], text=TEXT),
@@ -63,6 +66,9 @@ def call(name: str, given: Json) -> Json:
         case "convert":
             Path(given["filename"]).write_bytes(Path(given["path"]).read_bytes().upper())
             return text(f"converted {given['path']} to {given['filename']}")
+        case "copy":
+            shutil.copyfile(given["path"], given["filename"])
+            return text(f"copied to {given['filename']}")
         case "say":
             return text(
                 given["text"], **({"structuredContent": given["structured"]} if "structured" in given else {})
@@ -73,6 +79,7 @@ def call(name: str, given: Json) -> Json:
         case "act":
             return act(given)
         case _:
+            time.sleep(given.get("sleep", 0))
             return text(given.get("text", "plain"))
 
 

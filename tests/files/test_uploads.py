@@ -108,10 +108,10 @@ def test_if_one_file_fails_none_remains(gateway: Gateway, peer: Peer) -> None:
     before = _stored(gateway)
     hashes = (hashlib.sha256(b"a").hexdigest(), "0" * 64)
     assert post(upload_url(peer), ("a", b"a"), ("b", b"b"), hashes=hashes).status == 422
-    assert _stored(gateway) == before
+    assert not _stored(gateway) - before
 
 
-def _stored(gateway: Gateway) -> list[str]:
+def _stored(gateway: Gateway) -> set[str]:
     folder = gateway.folder / "data" / "files"
     return sorted(
         path.name for part in ("blobs", "incoming") for path in (folder / part).rglob("*") if path.is_file()
@@ -124,7 +124,7 @@ def test_a_body_that_ends_too_early_leaves_nothing(gateway: Gateway, peer: Peer)
     body, kind = form(("a.txt", DATA))
     cut = http_request("POST", about["upload_url"], body[:-30], {"Content-Type": kind})
     assert cut.status == 400
-    assert _stored(gateway) == before
+    assert not _stored(gateway) - before
 
 
 def test_a_raw_body_can_be_put(peer: Peer) -> None:
@@ -154,7 +154,7 @@ def test_without_ticket_and_session_nothing_is_taken(gateway: Gateway, session: 
     answered = http_request("POST", f"{gateway.address}/upload/files", body, headers)
     assert answered.status == 403
     assert "files_get_upload_url" in answered.json["error"]
-    assert _stored(gateway) == before
+    assert not _stored(gateway) - before
 
 
 def test_tools_without_adapters_pass_untouched(peer: Peer) -> None:

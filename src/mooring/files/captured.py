@@ -97,6 +97,10 @@ class Capturer:
 
 async def _copy(source: OnDisk, file: Incoming) -> bool:
     """Whether the file stayed the same while it was copied."""
+    small = await in_thread(_read_small, source)
+    if small is not None:
+        await file.write(small)
+        return True
     descriptor = await in_thread(open_confined, source.folder, source.path)
     try:
         before = _shape(descriptor)
@@ -105,6 +109,19 @@ async def _copy(source: OnDisk, file: Incoming) -> bool:
             await file.write(data)
             position += len(data)
         return _shape(descriptor) == before and position == before[0]
+    finally:
+        os.close(descriptor)
+
+
+def _read_small(source: OnDisk) -> bytes | None:
+    """A file that is read in one go, if it is small and nobody writes to it."""
+    descriptor = open_confined(source.folder, source.path)
+    try:
+        before = _shape(descriptor)
+        if before[0] >= BLOCK_BYTES:
+            return None
+        data = os.pread(descriptor, BLOCK_BYTES, 0)
+        return data if _shape(descriptor) == before and len(data) == before[0] else None
     finally:
         os.close(descriptor)
 

@@ -39,15 +39,14 @@ class LocalStorage:
         """Nothing is held open."""
 
     async def create(self, blob: str) -> LocalWriter:
-        temporary = self._incoming / blob
-        descriptor = await in_thread(
-            os.open, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
-        )
-        return LocalWriter(descriptor, temporary, self._path(blob))
+        return LocalWriter(self._incoming / blob, self._path(blob))
 
     async def settle(self, blobs: Sequence[str]) -> None:
         """Many at a time: the disk makes those durable together that wait for it together."""
         paths = [self._path(blob) for blob in blobs]
+        if len(paths) == 1:
+            await in_syncing_thread(_sync_both, paths[0])
+            return
         await asyncio.gather(*(in_syncing_thread(sync_file, path) for path in paths))
         folders = {path.parent for path in paths}
         await asyncio.gather(*(in_syncing_thread(sync_folder, folder) for folder in folders))
@@ -109,6 +108,11 @@ class LocalStorage:
         return swept
 
 
+def _sync_both(path: Path) -> None:
+    sync_file(path)
+    sync_folder(path.parent)
+
+
 def _is_old(entry: os.DirEntry[str], older_than: float) -> bool:
     try:
         found = entry.stat(follow_symlinks=False)
@@ -120,17 +124,16 @@ def _is_old(entry: os.DirEntry[str], older_than: float) -> bool:
 class LocalWriter:
     """While a thread writes and hashes one block, the next one gathers here; never more than that."""
 
-    def __init__(self, descriptor: int, temporary: Path, target: Path) -> None:
+    def __init__(self, temporary: Path, target: Path) -> None:
         self.head = b""
         self.size = 0
-        self._descriptor = descriptor
+        self._descriptor = -1
         self._temporary = temporary
         self._target = target
         self._hash = hashlib.sha256()
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
         self._writing: asyncio.Future[None] | None = None
-        self._open = True
 
     async def write(self, data: bytes) -> None:
         if len(self.head) < SNIFF_BYTES:
@@ -153,6 +156,9 @@ class LocalWriter:
                 await asyncio.shield(writing)
 
     def _write(self, blocks: list[bytes]) -> None:
+        if self._descriptor < 0:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            self._descriptor = os.open(self._temporary, flags, 0o600)
         for block in blocks:
             left = memoryview(block)
             while left:
@@ -160,14 +166,15 @@ class LocalWriter:
             self._hash.update(block)
 
     async def finish(self) -> str:
-        await self._pass_on()
         await self._settle()
-        await in_thread(self._finish)
+        blocks, self._gathered, self._gathered_bytes = self._gathered, [], 0
+        await in_thread(self._finish, blocks)
         return self._hash.hexdigest()
 
-    def _finish(self) -> None:
+    def _finish(self, blocks: list[bytes]) -> None:
+        self._write(blocks)
         os.close(self._descriptor)
-        self._open = False
+        self._descriptor = -1
         self._temporary.replace(self._target)
 
     async def abandon(self) -> None:
@@ -178,8 +185,8 @@ class LocalWriter:
         await in_thread(self._abandon)
 
     def _abandon(self) -> None:
-        if self._open:
+        if self._descriptor >= 0:
             os.close(self._descriptor)
-            self._open = False
+            self._descriptor = -1
         self._temporary.unlink(missing_ok=True)
         self._target.unlink(missing_ok=True)

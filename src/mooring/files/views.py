@@ -69,12 +69,14 @@ class Views:
     async def place(self, record: FileRecord, view: str) -> Path:
         """The file's own copy in this view, made when it is first needed or was changed since."""
         key = (view, record.id)
+        target = self.folder(view) / "in" / record.id / record.name
+        # One look at a directory of ours costs less than asking a thread.
+        if (seen := _seen(target)) is not None and seen == self._made.get(key):
+            return target
         lock = self._making.setdefault(key, asyncio.Lock())
         try:
             async with lock:
-                target = self.folder(view) / "in" / record.id / record.name
-                seen = _seen(target)  # one look at a directory of ours costs less than asking a thread
-                if seen is None or seen != self._made.get(key):
+                if (seen := _seen(target)) is None or seen != self._made.get(key):
                     await self.prepare(view)
                     self._made[key] = await self._copy(record, target)
                 return target
@@ -102,13 +104,17 @@ class Views:
 
     async def fresh_output(self, view: str) -> Path:
         """A new empty directory that belongs to one call."""
-        folder = await self.prepare(view)
+        folder = self.folder(view)
         target = folder / "out" / new_id()
-        await in_thread(self._make_output, target)
+        await in_thread(self._make_output, folder, target)
         return target
 
-    def _make_output(self, target: Path) -> None:
-        target.mkdir()
+    def _make_output(self, folder: Path, target: Path) -> None:
+        try:
+            target.mkdir()
+        except FileNotFoundError:  # the first call in this view
+            self._prepare(folder)
+            target.mkdir()
         target.chmod(self._mode)
 
     async def discard(self, folder: Path) -> None:
