@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from mooring.config.files import Adapter, Artifacts, Core, Results, ServerFiles, Uploads
+from mooring.config.savings import Savings
 from mooring.config.units import BYTES, COMMAND, PROFILE
 from mooring.policy.settings import (
     Approvals,
@@ -273,6 +274,9 @@ class Server(Struct, frozen=True):
     ] = None
     tools: Annotated[Tools, Meta(description="Which tools clients see, and how.")] = Tools()
     approvals: Annotated[Approvals, Meta(description="Calls that need a person's yes.")] = Approvals()
+    savings: Annotated[Savings, Meta(description="Which words of its tools clients need not read.")] = (
+        Savings()
+    )
     timeouts: Annotated[Timeouts, Meta(description="How long the server may take.")] = Timeouts()
     breaker: Annotated[Breaker, Meta(description="When a failing server is left alone.")] = Breaker()
     mount_path: Annotated[
