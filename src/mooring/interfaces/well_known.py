@@ -1,4 +1,4 @@
-"""What clients read before they authenticate: the metadata of each server as a protected resource (RFC 9728)."""
+"""What clients read before they authenticate: each server's metadata as a protected resource (RFC 9728)."""
 
 from __future__ import annotations
 
