@@ -116,12 +116,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
             process.send_signal(signal.SIGINT)
             assert process.wait(LIMIT_SECONDS) == 0
             assert process.stdout is not None
-            assert json.loads(process.stdout.read())["mcpServers"].keys() == {
-                "notes",
-                "clock",
-                "library",
-                "weather",
-            }
+            shown = json.loads(process.stdout.read())["mcpServers"].keys()
+            assert shown >= {"notes", "clock", "library", "weather"}, "one of each kind of server"
             assert not (data / "mooring.sock").exists()
 
 
