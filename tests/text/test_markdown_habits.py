@@ -130,3 +130,12 @@ def test_an_unknown_mark_on_a_block_survives() -> None:
         "marks": [{"type": "breakin", "attrs": {"mode": "wide"}}],
     }
     assert equal(convert(convert(doc(code), "adf", "markdown").result, "markdown", "adf").result, doc(code))
+
+
+def test_a_finding_of_the_reader_says_where_it_is() -> None:
+    done = convert("ok\n\n- a {nothing=1}\n\n<div>\n\n::: layout\nx\n:::\n", "markdown", "adf")
+    assert [(entry.path, entry.kind) for entry in done.report.entries] == [
+        ("content/1", "lost"),
+        ("content/2", "kept"),
+        ("content/3", "changed"),
+    ]

@@ -1,6 +1,6 @@
 """What a conversion did to each part of a document: kept, escaped, changed or lost."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from mooring.text.errors import ConversionLost, Position
@@ -53,6 +53,12 @@ class Report:
             raise ConversionLost(
                 f"{detail}; convert without `strict` to accept the loss", Position(path=format_path(path))
             )
+
+    def place(self, start: int, path: Path) -> None:
+        """Give the findings from `start` on that have no path yet this one: readers know it only afterwards."""
+        for index in range(start, len(self.entries)):
+            if not self.entries[index].path:
+                self.entries[index] = replace(self.entries[index], path=format_path(path))
 
     def of_kind(self, kind: Kind) -> list[Entry]:
         return [entry for entry in self.entries if entry.kind == kind]

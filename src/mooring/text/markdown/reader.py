@@ -87,14 +87,17 @@ class BlockReader:
 
     def top_level(self) -> list[SourceBlock]:
         made: list[SourceBlock] = []
-        at = 0
+        at = count = 0
         while at < len(self.tokens):
-            start = at
+            start, reported = at, len(self.report.entries)
             nodes: list[Node] = []
             at = self._one(at, len(self.tokens), "doc", nodes, Pending())
+            self.report.place(reported, ("content", count))
+            count += len(nodes)
             lines = [token.map for token in self.tokens[start:at] if token.map]
             first, end = lines[0][0], max(each[1] for each in lines)
             if made and nodes and nodes[0]["type"] == "caption":
+                count -= 1
                 nodes = self._captioned(made[-1].nodes, nodes)
                 made[-1] = SourceBlock(made[-1].nodes + nodes, made[-1].start_line, end)
                 continue
