@@ -55,7 +55,7 @@ class Report:
             )
 
     def place(self, start: int, path: Path) -> None:
-        """Give the findings from `start` on that have no path yet this one: readers know it only afterwards."""
+        """Give the findings from `start` on that have no path this one; readers know it only afterwards."""
         for index in range(start, len(self.entries)):
             if not self.entries[index].path:
                 self.entries[index] = replace(self.entries[index], path=format_path(path))
