@@ -98,12 +98,15 @@ def test_a_server_that_cannot_see_our_files_gets_a_url(gateway: Gateway) -> None
 
 def test_w8_calls_count_until_they_have_ended(tmp_path: Path) -> None:
     limit = {"max_in_flight_per_session": 2}
-    with serving(tmp_path, file_server(), sessions=limit) as gateway:
-        with StreamablePeer(gateway, "files") as peer, StreamablePeer(gateway, "files") as other:
-            slow = [peer.start_tool("plain", {"sleep": 1.5}) for _ in range(2)]
-            with pytest.raises(RpcRefused, match="2 calls running already"):
-                peer.tool("plain")
-            assert said(other.tool("plain")) == "plain"
-            assert [said(call.result()) for call in slow] == ["plain", "plain"]
-            assert said(peer.tool("plain")) == "plain"
-            assert not peer.tool("measure", {"path": upload(peer, b"x")}).get("isError")
+    with (
+        serving(tmp_path, file_server(), sessions=limit) as gateway,
+        StreamablePeer(gateway, "files") as peer,
+        StreamablePeer(gateway, "files") as other,
+    ):
+        slow = [peer.start_tool("plain", {"sleep": 1.5}) for _ in range(2)]
+        with pytest.raises(RpcRefused, match="2 calls running already"):
+            peer.tool("plain")
+        assert said(other.tool("plain")) == "plain"
+        assert [said(call.result()) for call in slow] == ["plain", "plain"]
+        assert said(peer.tool("plain")) == "plain"
+        assert not peer.tool("measure", {"path": upload(peer, b"x")}).get("isError")
