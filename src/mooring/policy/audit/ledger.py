@@ -115,7 +115,7 @@ class Ledger:
         self.prev = line_hash(line)
         if self._sync:
             os.fsync(self._descriptor)
-        else:
+        elif not self._dirty.is_set():  # setting it takes a lock
             self._dirty.set()
         if self.seq - self._sealed_at >= CHECKPOINT_EVENTS:
             self.seal()

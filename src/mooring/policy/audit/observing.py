@@ -67,6 +67,8 @@ class Audit:
         self._versions = versions
         self._run = secrets.token_hex(6)
         self._clients: dict[bytes, _ClientInfo] = {}
+        self._known: dict[tuple[Principal, bytes], Subjects] = {}
+        self._keeps_data = policy.request_data or policy.response_data
 
     def close(self) -> None:
         self._sink.close()
@@ -111,6 +113,15 @@ class Audit:
         sink.append(msgspec.json.encode(event))
 
     def _subjects(self, principal: Principal, client: Client | None) -> Subjects:
+        key = (principal, client.info if client is not None else b"")
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= _REMEMBERED_CLIENTS:
+                self._known.clear()
+            known = self._known[key] = self._describe(principal, client)
+        return known
+
+    def _describe(self, principal: Principal, client: Client | None) -> Subjects:
         info = self._client_info(client.info) if client is not None else _ClientInfo()
         claims = dict(principal.claims) if self._policy.claims and principal.claims else None
         name = principal.claims.get("name") or principal.claims.get("email") or principal.subject
@@ -130,6 +141,8 @@ class Audit:
 
     def data(self, **parts: bytes | Raw) -> dict[str, Raw] | None:
         """Request and response as configured: cut to size, secrets blotted out."""
+        if not self._keeps_data:
+            return None
         wanted = {"request": self._policy.request_data, "response": self._policy.response_data}
         kept = {name: self._shortened(bytes(raw)) for name, raw in parts.items() if wanted[name] and raw}
         return kept or None
