@@ -65,6 +65,14 @@ def server(entry: Any) -> Findings:
     """What adapters mean for the rest of a server's entry."""
     if not entry.adapters or entry.workload is None or entry.files.shared_directory is not None:
         return
+    if entry.workload.permission_profile is not None and any(_needs_paths(item) for item in entry.adapters):
+        yield (
+            ("adapters",),
+            (
+                "hand paths to a process in a sandbox, which sees none of our files: give "
+                "`files.shared_directory` and name it in the profile's `write`, or another `delivery`"
+            ),
+        )
     if entry.share in ("global", "principal"):
         yield (
             ("share",),
@@ -73,6 +81,12 @@ def server(entry: Any) -> Findings:
                 "each session needs its own; use `client`, or give `files.shared_directory`"
             ),
         )
+
+
+def _needs_paths(entry: Adapter) -> bool:
+    if entry.type == "artifact_producer":
+        return entry.output_path_argument is not None or entry.output_locator.mode in ("regex", "structured")
+    return entry.delivery in ("auto", "path", "file_uri")
 
 
 FILE_RULES: dict[type[Any], Any] = {Adapter: adapter, Locator: locator}

@@ -1,0 +1,53 @@
+"""What cannot work is said when the file is read, with the key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mooring.config.loading import ConfigError, load
+
+HEAD = "mooring: 1\nservers:\n  - id: a\n    workload: {run: echo%s}\n    adapters:\n      - "
+TAKES = "{type: upload_consumer, tools: [t], file_path_argument: p%s}"
+
+
+def loaded(folder: Path, text: str) -> None:
+    file = folder / "mooring.yaml"
+    file.write_text(text)
+    load(file, environment={})
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (HEAD % "" + "{type: upload_consumer, tools: [t]}", "needs the key `file_path_argument`"),
+        (HEAD % "" + "{type: upload_consumer, tools: []}", "tools` is empty"),
+        (HEAD % "" + TAKES % ", output_path_argument: o", "belongs to an `artifact_producer`"),
+        (HEAD % "" + "{type: artifact_producer, tools: [t], file_path_argument: p}", "belongs to an `upload"),
+        (HEAD % "" + "{type: artifact_producer, tools: [t], output_path_argument: 'a[*]'}", "cannot have"),
+        (HEAD % "" + TAKES.replace("p%s", "'a..b'"), "is not a path"),
+        (HEAD % "" + TAKES % ", uri_prefix: true, delivery: url", "exclude each other"),
+        (
+            HEAD % "" + "{type: artifact_producer, tools: [t], output_locator: {mode: structured}}",
+            "needs the key `output_path_key`",
+        ),
+        (
+            HEAD % "" + "{type: artifact_producer, tools: [t], output_locator: {output_path_regexes: ['(']}}",
+            "is not a regular expression",
+        ),
+        (HEAD % "" + TAKES % "" + "\n    share: global", "cannot be `global` for a process with adapters"),
+        (HEAD % "" + TAKES % "" + "\n    share: principal", "cannot be `principal` for a process"),
+        (HEAD % ", permission_profile: none" + TAKES % "", "in a sandbox, which sees none of our files"),
+    ],
+)
+def test_what_cannot_work_is_an_error(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, text)
+    assert why in str(caught.value)
+
+
+def test_a_sandboxed_process_may_get_bytes_or_a_shared_folder(tmp_path: Path) -> None:
+    loaded(tmp_path, HEAD % ", permission_profile: none" + TAKES % ", delivery: base64")
+    shared = f"\n    files: {{shared_directory: {tmp_path}}}"
+    loaded(tmp_path, HEAD % ", permission_profile: none" + TAKES % "" + shared)
