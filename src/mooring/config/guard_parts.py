@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from mooring import durable
+from mooring.config import savings
 from mooring.config.schema import Config, Server
 from mooring.gateway.exchange import Client
 from mooring.policy import settings
@@ -71,7 +72,7 @@ class InForce:
 def parts_of(config: Config, hooks: Hooks) -> list[Part]:
     """The parts that are on."""
     in_force = InForce()
-    parts = [Part(_tool_steps)]
+    parts = [Part(_tool_steps), Part(_saving_steps)]
     if config.authorization.type != "none":
         parts.append(_authorization(config, in_force))
     if any(entry.approvals.tools for entry in config.servers):
@@ -170,6 +171,11 @@ def _tool_steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]
             methods=frozenset({"tools/list", "tools/call"}),
         )
     ]
+
+
+def _saving_steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+    del catalogue, watch
+    return savings.steps(entry.savings)
 
 
 def tool_rules(tools: Tools) -> ToolRules:
