@@ -65,6 +65,8 @@ class Upstream:
         self._lease_waiters: list[asyncio.Future[None]] = []
         self.on_change: Callable[[str], None] | None = None
         self._own_sessions = 0
+        self.broken: str | None = None
+        """Why a session ended that was not ended by us, the last time that happened."""
         self._closing: set[asyncio.Task[None]] = set()
         processes = dialer.transports == (Transport.STDIO,)
         self._most_sessions = MAX_PROCESSES if processes else MAX_SESSIONS
@@ -394,6 +396,8 @@ class Upstream:
             task.add_done_callback(lambda _: self.release(client))
 
     def discard(self, session: UpstreamSession, reason: str) -> None:
+        if session.lost is not None:
+            self.broken = session.lost
         for key, known in list(self._sessions.items()):
             if known is session:
                 del self._sessions[key]
@@ -425,6 +429,7 @@ class Upstream:
         for session in list(self._sessions.values()):
             self.discard(session, reason)
         self._profiles.clear()
+        self.broken = None
         if self._closing:
             await asyncio.wait(list(self._closing), timeout=10.0)
 

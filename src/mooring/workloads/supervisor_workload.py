@@ -347,16 +347,20 @@ class Workload:
         if self.server.tracer.active:
             self.server.tracer.noted("server", "stderr", text.strip()[:2000], data, "noise")
 
-    def _look_for_losses(self) -> None:
+    def _look_for_losses(self) -> bool:
         """A stdio workload has ended when none of its processes is left and one of them ended by itself."""
         process = self.status.process
         over = (*_ENDING, Phase.STARTING)
         if not self.is_stdio or process is None or self._running is None or self.status.phase in over:
-            return
-        sessions = self.server.upstream.sessions
-        lost = [session.lost for session in sessions if session.lost is not None]
-        if lost and len(lost) == len(sessions) and not self.server.upstream.is_opening:
-            self._do(self._lost(process, lost[0]))
+            return False
+        upstream = self.server.upstream
+        if upstream.is_opening or any(session.lost is None for session in upstream.sessions):
+            upstream.broken = None
+            return False
+        lost = next((session.lost for session in upstream.sessions if session.lost), upstream.broken)
+        if lost is not None:
+            self._do(self._lost(process, lost))
+        return lost is not None
 
     async def _lost(self, process: int, reason: str) -> None:
         reason = self._with_last_words(reason)
@@ -377,6 +381,8 @@ class Workload:
             ago = upstream.health.since_success(now)
             if ago is not None and (self.status.alive_at is None or now - ago > self.status.alive_at):
                 self.hear(events.Answered(now - ago, process))
+        if self._look_for_losses():
+            return
         self.pulse.make_room()
         if self._is_idle(now):
             self.hear(events.Idled(now, process))
