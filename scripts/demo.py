@@ -33,8 +33,7 @@ try in another terminal:
   {command} status --config {config}
   {command} tool list notes --config {config}
   {command} tool call weather forecast city=Bergen --config {config}
-  {command} tool call papers make_poster text=Hello --config {config}
-  {command} artifact list --config {config}
+  {command} tool call papers make_poster text=Hello filename=hello.svg --config {config}
   {command} trace library --config {config}
 Ctrl-C stops everything
 """
