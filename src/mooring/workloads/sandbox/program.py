@@ -101,9 +101,13 @@ def _script(arguments: Sequence[str], cwd: Path) -> Path | None:
 
 
 def _script_folder(script: Path, home: Path) -> Iterator[Path]:
-    """The folder of a script; for Node the project around it, whose packages lie further up."""
+    """The folder of a script; for Node the project around it, whose packages lie further up, or the packages
+    among which it is installed."""
     for file in {script, script.resolve()}:
         folder = file.parent
+        if "node_modules" in folder.parts:
+            yield Path(*folder.parts[: folder.parts.index("node_modules") + 1])
+            continue
         for parent in (folder, *folder.parents):
             if parent == home or home.is_relative_to(parent):
                 break
