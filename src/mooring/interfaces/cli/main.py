@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from mooring.interfaces.cli import convert, ecosystem_words, guard_words, run_words, upload_words
+from mooring.interfaces.cli import convert, ecosystem_words, guard_words, lint_words, run_words, upload_words
 from mooring.interfaces.cli.failure import Failed
 
 
@@ -34,9 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
-    """What follows `--` after `run` is the server's business, also where it looks like a flag of ours."""
+    """What follows `--` after these is the server's business, also where it looks like a flag of ours."""
     parser = build_parser()
-    if words[:1] != ["run"] or "--" not in words:
+    if words[:1] not in (["run"], ["lint"], ["tokens"]) or "--" not in words:
         return parser.parse_args(words)
     end = words.index("--")
     parsed = parser.parse_args(words[:end])
@@ -56,6 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_trace(commands)
     _add_tool(commands)
     _add_proxy(commands)
+    lint_words.add_parsers(commands, _where())
     convert.add_parser(commands)
     guard_words.add_parsers(commands)
     ecosystem_words.add_parsers(commands)
