@@ -139,3 +139,11 @@ def test_a_finding_of_the_reader_says_where_it_is() -> None:
         ("content/2", "kept"),
         ("content/3", "changed"),
     ]
+
+
+def test_a_node_that_is_no_json_is_kept_as_text_and_reported() -> None:
+    done = convert(':adf[x]{json="{bad"}\n\n```adf\n{bad\n```\n', "markdown", "adf")
+    assert [(entry.path, entry.kind) for entry in done.report.entries] == [
+        ("content/0", "changed"),
+        ("content/1", "changed"),
+    ]

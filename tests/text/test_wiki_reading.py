@@ -350,3 +350,9 @@ def test_reading_time_grows_with_the_length_and_not_faster(unit: str) -> None:
     short = min(seconds(1500) for _ in range(3))
     # Eight times the input; anything quadratic would take sixty-four times as long.
     assert seconds(12000) < max(short, 0.004) * 30
+
+
+def test_a_node_that_is_no_json_is_shown_and_reported() -> None:
+    report = Report()
+    wiki.read("x\n\n{adf:display=block}\n{bad json\n{adf}\n", report)
+    assert [(entry.path, entry.kind) for entry in report.entries] == [("content/1", "changed")]

@@ -15,7 +15,9 @@ from markdown_it.token import Token
 from mooring.text.tree import Mark, Node, sort_marks
 
 _OPENING = re.compile(
-    r"<details(?:\s[^<>]*)?>\s*(?:<summary(?:\s[^<>]*)?>(?P<title>[^\0]*?)</summary\s*>)?", re.IGNORECASE
+    r"<details(?:\s[^<>]*)?>\s*"
+    r"(?:<summary(?:\s[^<>]*)?>(?P<title>[^<]*(?:<(?!/?(?:summary|details)\b)[^<]*)*)</summary\s*>)?",
+    re.IGNORECASE,
 )
 _CLOSING = re.compile(r"</details\s*>", re.IGNORECASE)
 _ANY_TAG = re.compile(r"<[^<>]*>")

@@ -333,6 +333,7 @@ class _Builder:
     def _atom(self, token: Token) -> None:
         found = atoms.read_atom(token.meta["name"], token.meta["label"], dict(token.meta["given"]))
         if found is None:
+            self._report.changed("", f"`:{token.meta['name']}[…]` lacks what it needs; it stays text")
             self._append(token.content)
             return
         node, refused = found

@@ -221,6 +221,8 @@ class BlockReader:
         if language == "adf" and not given and (found := _node(code)):
             self.exempt.add(id(found))
             return found
+        if language == "adf" and not given:
+            self.report.changed("", "the code block `adf` holds no node as JSON; it stays a code block")
         node: Node = {"type": "codeBlock"}
         given = {**pending.take(), **given}
         if "language" in given:
