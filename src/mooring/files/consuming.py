@@ -83,11 +83,14 @@ class Resolver:
                 )
             try:
                 record = await self._store.find(handle, self._server)
+                value = await self._deliverer.value(record, consumer.delivery, view)
+            except FileNotFoundError as error:  # it went away between the two
+                raise BadUpload(f"`{place.shown}`: not found: `{handle}`; send it again") from error
             except NotFound as error:
                 raise BadUpload(
                     f"`{place.shown}`: {error}; `{self._upload_tool}` says how to send a file"
                 ) from error
-            place.put(await self._deliverer.value(record, consumer.delivery, view))
+            place.put(value)
 
     def _handle(self, consumer: Consumer, place: Place) -> Handle | None:
         value = cast("object", place.value)

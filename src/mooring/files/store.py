@@ -72,7 +72,7 @@ class FileStore:
         self.on_removed: Callable[[FileRecord], None] | None = None
         self._remembered: dict[str, FileRecord] = {}
         self._touched: dict[str, float] = {}
-        self._ended: set[str] = set()
+        self._ended: dict[str, float] = {}
 
     async def open(self) -> None:
         await self.database.open()
@@ -192,8 +192,8 @@ class FileStore:
 
     async def end_scope(self, scope: str, reason: str) -> None:
         """Its session is over: nothing of it can be used any more, and its files go."""
-        self._ended.add(scope)
         now = self.clock()
+        self._ended[scope] = now
         while taken := await self.database.run(
             lambda connection: records.take_scope(connection, scope, reason, now, SWEEP_BATCH)
         ):
@@ -210,6 +210,8 @@ class FileStore:
             await self._dispose(taken)
             removed += len(taken)
         await self.database.run(lambda connection: self._forget_old(connection, now))
+        for scope in [s for s, at in self._ended.items() if at < now - self.rules.tombstone_seconds]:
+            del self._ended[scope]
         return removed
 
     def _forget_old(self, connection: sqlite3.Connection, now: float) -> None:
