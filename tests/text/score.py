@@ -169,7 +169,10 @@ def render(tables: list[Table], missing: dict[str, str], seeds: int, start: int)
     lines = [
         "# How the text converters compare",
         "",
-        f"Written by `make text-score` on {day}: {seeds} generated documents per set, first seed {start},",
+        f"Written by `python -m tests.text.score --seeds {seeds} --start {start} --write-docs` on {day} "
+        "(`make text-score`",
+        "with its own seeds). Hard cases, storage forms and most wiki notations are this project's own.",
+        "Generated documents, specifications and fixtures are not. Everything was measured in",
         "one run, one machine. *Kept*: the same canonical tree. *Lost*: valid, every word there, but",
         "structure or attributes gone. *Broken*: words changed or gone, invalid output, an error. *Hidden*",
         "words are those a reader of the Markdown cannot see (in attributes, comments, JSON, or nowhere).",
