@@ -84,7 +84,9 @@ PEERS = (
 # Peers the study knows that this command does not try, and why.
 NOT_TRIED = {
     "@markdown-confluence/lib 5.5.2": "when tried, its installation had not ended after 280 seconds",
-    "@atlaskit/editor-confluence-transformer 8.1.33": "when tried, its installation had reached 1.2 GB before it was stopped",
+    "@atlaskit/editor-confluence-transformer 8.1.33": (
+        "when tried, its installation had reached 1.2 GB before it was stopped"
+    ),
     "adf2md 2.0.0": "does not load in Node (broken module paths)",
     "extended-markdown-adf-parser": "not on npm",
     "adfast, omni-dev, jc-adf": "Go and Rust programs without a package on PyPI or npm",

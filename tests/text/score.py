@@ -166,11 +166,11 @@ def wiki_table(running: dict[str, Running]) -> Table | None:
 
 def render(tables: list[Table], missing: dict[str, str], seeds: int, start: int) -> str:
     day = datetime.now(UTC).date().isoformat()
+    command = f"python -m tests.text.score --seeds {seeds} --start {start} --write-docs"
     lines = [
         "# How the text converters compare",
         "",
-        f"Written by `python -m tests.text.score --seeds {seeds} --start {start} --write-docs` on {day} "
-        "(`make text-score`",
+        f"Written by `{command}` on {day} (`make text-score`",
         "with its own seeds). Hard cases, storage forms and most wiki notations are this project's own.",
         "Generated documents, specifications and fixtures are not. Everything was measured in",
         "one run, one machine. *Kept*: the same canonical tree. *Lost*: valid, every word there, but",
