@@ -19,6 +19,52 @@ def add_parsers(commands: Any, where: argparse.ArgumentParser) -> None:
     _add_source(lint, "the server's id, or a JSON file with the result of `tools/list`")
     _add_format(lint)
     lint.set_defaults(handler="lint:run")
+    _add_tokens(commands, where)
+
+
+def _add_tokens(commands: Any, where: argparse.ArgumentParser) -> None:
+    tokens = commands.add_parser(
+        "tokens",
+        help="count what a server's tools cost a model on every turn",
+        description="Write a server's tools as a model sees them and count the tokens, by tool and by field, "
+        "and what could be saved.",
+        parents=[where],
+        allow_abbrev=False,
+    )
+    _add_source(
+        tokens,
+        "the server's id, `all` servers of the gateway, or a JSON file with the result of `tools/list`",
+    )
+    tokens.add_argument(
+        "--layout",
+        choices=["functions", "chat", "typescript", "listing"],
+        default="functions",
+        help="how the host writes tools for its model (default: functions)",
+    )
+    tokens.add_argument("--show", action="store_true", help="print the block itself instead of counting")
+    tokens.add_argument(
+        "--description-limit",
+        metavar="N",
+        type=int,
+        default=300,
+        help="the limit whose savings are shown, in characters (default: 300)",
+    )
+    tokens.add_argument(
+        "--allow",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="show what `tools.allow` with this would save; may be repeated",
+    )
+    tokens.add_argument(
+        "--deny",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="show what `tools.deny` with this would save; may be repeated",
+    )
+    _add_format(tokens)
+    tokens.set_defaults(handler="tokens:run")
 
 
 def _add_source(parser: argparse.ArgumentParser, text: str) -> None:
