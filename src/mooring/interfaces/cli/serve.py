@@ -64,7 +64,7 @@ def _plan(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
     """Which file says what to serve, and how it is read; the user's own file need not be there."""
     listen, sandboxed = arguments.listen, arguments.sandbox == "on"
     here = Path(arguments.config or "mooring.yaml")
-    if arguments.config or (not arguments.user and here.is_file()):
+    if arguments.config or not arguments.user:
         return here, lambda: load_with_notes(here, listen=listen, sandboxed=sandboxed)
     own, root = default_config_file(os.environ), default_data_directory(os.environ)
 
