@@ -94,13 +94,13 @@ async def test_named_folders_are_as_readable_and_writable_as_named(engine: str, 
         (folder / "a.txt").write_text("hello")
     (work / ".mooringignore").write_text("secret.txt\n")
     (work / "secret.txt").write_text("secret")
-    profile = PermissionProfile(read=(f"{shown}:/shown",), write=(f"{work}:/work", "volume://kept:/kept"))
+    profile = PermissionProfile(read=(f"{shown}:/shown",), write=(f"{work}:/folder", "volume://kept:/kept"))
     async with hostile(engine, tmp_path / "data", profile) as attacker:
         assert await attacker.allowed("read_file", path="/shown/a.txt") == "hello"
         await attacker.refused("write_file", path="/shown/b.txt")
-        await attacker.allowed("write_file", path="/work/b.txt")
-        assert await attacker.allowed("read_file", path="/work/secret.txt") == ""
-        await attacker.refused("follow_link", folder="/work", target=f"{shown}/a.txt")
+        await attacker.allowed("write_file", path="/folder/b.txt")
+        assert await attacker.allowed("read_file", path="/folder/secret.txt") == ""
+        await attacker.refused("follow_link", folder="/folder", target=f"{shown}/a.txt")
         await attacker.allowed("write_file", path="/kept/a.txt")
     assert (work / "b.txt").read_text() == "hostile"
     assert (tmp_path / "data/volumes/kept/a.txt").read_text() == "hostile"
