@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -214,4 +215,5 @@ def test_ending_the_session_frees_its_files(tmp_path: Path) -> None:
         late = http_request("GET", url)
         assert late.status == 410
         assert "session ended" in late.json["error"]
-        assert not [path for path in (gateway.folder / "data/files/views").rglob("*") if path.is_file()]
+        views = gateway.folder / "data/files/views"
+        eventually(lambda: not any(names for _, _, names in os.walk(views)), "the copies to be gone")
