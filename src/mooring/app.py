@@ -13,11 +13,11 @@ import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
-from importlib.metadata import version as package_version
 from pathlib import Path
 from time import monotonic
 from typing import Final, Self, TypeAlias
 
+from mooring import __version__
 from mooring.config import guarding, schema
 from mooring.config.admission import admission
 from mooring.config.files_build import adapters_for, service_for, wants_files
@@ -39,8 +39,6 @@ from mooring.gateway.sessions import SessionTable
 from mooring.gateway.tracing import Record, Tracer, encode_record
 from mooring.gateway.upstream import Upstream, UpstreamPolicy
 from mooring.interfaces.door import Door, Place, Refused, local_principal
-from mooring.interfaces.downloads import Downloads
-from mooring.interfaces.file_requests import FileRequests
 from mooring.interfaces.gateway_app import GatewayApp, Rules
 from mooring.interfaces.rest.ecosystem import Ecosystem
 from mooring.interfaces.rest.files import FileOperations
@@ -48,7 +46,6 @@ from mooring.interfaces.rest.groups import GroupOperations
 from mooring.interfaces.rest.router import RestApi
 from mooring.interfaces.rest.system import SystemOperations
 from mooring.interfaces.rest.workloads import WorkloadOperations
-from mooring.interfaces.uploads import Uploads
 from mooring.interfaces.web_guard import WebGuard
 from mooring.interfaces.well_known import PREFIX, ResourceMetadata
 from mooring.protocol.versions import Era
@@ -182,6 +179,11 @@ class Gateway:
         """Where files come in and go out; a gateway without adapters has none of it."""
         if not any(wants_files(config, entry) for entry in config.servers) or self._files.is_open:
             return
+        # Loaded only where files are carried: a gateway without them starts sooner.
+        from mooring.interfaces.downloads import Downloads  # noqa: PLC0415
+        from mooring.interfaces.file_requests import FileRequests  # noqa: PLC0415
+        from mooring.interfaces.uploads import Uploads  # noqa: PLC0415
+
         self._files.links.base = self._url
         await self._files.start()
         requests = FileRequests(self._files, self.servers, self._sessions, lambda: self._app.rules)
@@ -204,14 +206,13 @@ class Gateway:
     def _api(self, store: Store) -> Callable[[Request, Reply, Caller], None]:
         config = self._config
         groups = Groups(store, self._supervisor)
-        version = package_version("mooring")
         system = SystemOperations(
             self.servers,
             self._sessions,
             self._dispatcher,
             self._supervisor,
             url_of=self.url_of,
-            version=version,
+            version=__version__,
             pid=os.getpid(),
             max_message_bytes=config.limits.max_message_bytes,
             local=Caller(local_principal(), "unix") if config.auth.mode != "none" else NOBODY,
@@ -223,7 +224,7 @@ class Gateway:
             *GroupOperations(groups, self._supervisor).table(),
             *FileOperations(self._files).table(),
         ]
-        return RestApi(self._dispatcher, operations, version).handle
+        return RestApi(self._dispatcher, operations, __version__).handle
 
     def _addresses(self) -> list[ServerAddress]:
         """All servers, running or not: an address is good for as long as its server exists."""

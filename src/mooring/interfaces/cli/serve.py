@@ -12,6 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from mooring import __version__
 from mooring.app import Started
 from mooring.app import run as run_gateway
 from mooring.config.loading import ConfigError, Loaded, load_with_notes
@@ -20,7 +21,6 @@ from mooring.config.schema import Config
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.logs import show_log
 from mooring.interfaces.cli.output import print_table, styled, wants_colour
-from mooring.interfaces.cli.version import installed_version
 from mooring.workloads.state import DirectoryTaken
 from mooring.workloads.store import BrokenState
 
@@ -86,7 +86,7 @@ def snippet(servers: list[tuple[str, str]]) -> str:
 
 def _print_ready(config: Config, notes: tuple[str, ...], started: Started) -> None:
     colour = wants_colour(sys.stderr)
-    title = styled(f"mooring {installed_version()}", "bold", colour)
+    title = styled(f"mooring {__version__}", "bold", colour)
     print(f"{title} is ready at {started.url}", file=sys.stderr)
     kinds = {server.id: "remote" if server.upstream else "process" for server in config.servers}
     rows = [[identifier, kinds.get(identifier, ""), url] for identifier, url in started.servers]
