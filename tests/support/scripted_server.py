@@ -384,11 +384,17 @@ class Sse(Http):
         return self.reply(202)
 
 
+class Listener(ThreadingHTTPServer):
+    """With room for the connections of a whole batch: the system drops those that do not fit, for seconds."""
+
+    request_queue_size = 256
+
+
 def serve_http(server: Server, handler: type[Http]) -> None:
     handler.scripted = server
     if server.era == "modern":
         handler.modern = server.open()
-    listener = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    listener = Listener(("127.0.0.1", 0), handler)
     listener.daemon_threads = True
     path = "/sse" if handler is Sse else "/mcp"
     print(f"http://127.0.0.1:{listener.server_port}{path}", flush=True)
