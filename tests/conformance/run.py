@@ -27,7 +27,7 @@ from tests.conformance.report import (
 from tests.conformance.setup import SetupFailed, ensure
 from tests.conformance.suites import run_configuration, run_directly
 
-# The suite waits more than it works.
+# The suite waits more than it works, but some of its scenarios look at the clock.
 _AT_ONCE = 3
 
 
@@ -106,7 +106,17 @@ def _run_all(
         comparisons = [
             pool.submit(_compare_one, each, references[each.reference], impossible, folder) for each in chosen
         ]
-        return [comparison.result() for comparison in comparisons]
+        outcomes = [comparison.result() for comparison in comparisons]
+    # Several scenarios look at the clock: what was lost beside other runs is tried once more, alone.
+    again = folder / "again"
+    return [
+        outcome
+        if outcome.is_good
+        else _compare_one(
+            outcome.configuration, references[outcome.configuration.reference], impossible, again
+        )
+        for outcome in outcomes
+    ]
 
 
 def _compare_one(
