@@ -67,6 +67,21 @@ def test_everybody_shares_one_process(sharing: Share, share: str, era: str) -> N
         assert len(journal.pids()) == 1
 
 
+def test_modern_clients_of_every_kind_that_come_at_once_meet_in_one_process(sharing: Share) -> None:
+    gateway, journal = sharing("client", "modern")
+    kinds: list[tuple[str, ...]] = [(), ("elicitation/create",), ("sampling/createMessage",), ("roots/list",)]
+    with ExitStack() as stack:
+        peers = [
+            stack.enter_context(ModernHttpPeer(gateway, "s", handlers=dict.fromkeys(kind, lambda _: {})))
+            for kind in kinds
+        ]
+        calls = [peer.start_tool("whoami", {}) for peer in peers]
+        first = {call.result()["structuredContent"]["pid"] for call in calls}
+        assert first == {pid_of(peer) for peer in peers}
+        assert len(first) == 1
+        eventually(lambda: alive(journal) == list(first), "processes that nobody needs to end")
+
+
 def test_each_legacy_client_has_its_own_process_until_it_leaves(sharing: Share) -> None:
     gateway, journal = sharing("client")
     with StreamablePeer(gateway, "s") as one, StreamablePeer(gateway, "s") as two:

@@ -279,6 +279,8 @@ class Upstream:
                 continue
             name = f"{key}#{number}" if number else key
             session = await self._session(name, opening)
+            if session.era is Era.MODERN:
+                return session  # it was not known before: its calls can be told apart
             if session.tainted and not session.calls:
                 self.discard(session, "a call in it was given up")
                 continue
@@ -330,19 +332,21 @@ class Upstream:
                 raise UpstreamUnavailable(
                     f"`{self.server_id}` already runs in {self._most_sessions} processes; try again later"
                 )
-            task = asyncio.get_running_loop().create_task(self._open(opening))
+            task = asyncio.get_running_loop().create_task(self._open_as(key, opening))
             self._opening[key] = task
-            task.add_done_callback(lambda done: self._opened(key, done))
+            task.add_done_callback(lambda _: self._opening.pop(key))
         return await asyncio.shield(task)
 
-    def _opened(self, key: str, task: asyncio.Task[UpstreamSession]) -> None:
-        del self._opening[key]
-        if task.cancelled() or task.exception() is not None:
-            return
-        session = task.result()
+    async def _open_as(self, key: str, opening: Opening) -> UpstreamSession:
+        session = await self._open(opening)
         if session.era is Era.MODERN and key.startswith(POOLED):
             key = key.rpartition("|")[0] or key  # it turned out that capabilities do not matter to it
+            other = self._sessions.get(key)
+            if other is not None and other.lost is None:
+                self._close_soon(session)  # and clients with others were faster
+                return other
         self._sessions[key] = session
+        return session
 
     async def _open(self, opening: Opening) -> UpstreamSession:
         try:
