@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mooring.config import guard_parts
-from mooring.config.guard_parts import Part
+from mooring.config import guard_parts, guard_records
+from mooring.config.guard_part import Hooks, Part
 from mooring.config.schema import Config, Server
 from mooring.gateway.principal import Caller
 from mooring.policy.authentication.proof import Authenticator
@@ -12,8 +12,8 @@ from mooring.policy.chain import Chain, Step, build
 from mooring.policy.watching import Watch
 
 KEYS_FILE = "keys.json"
-AUDIT_FILE = guard_parts.AUDIT_FILE
-AUDIT_KEY = guard_parts.AUDIT_KEY
+AUDIT_FILE = guard_records.AUDIT_FILE
+AUDIT_KEY = guard_records.AUDIT_KEY
 
 
 def authenticator(config: Config) -> Authenticator | None:
@@ -32,7 +32,7 @@ class Guard:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self.hooks = guard_parts.Hooks()
+        self.hooks = Hooks()
         self._parts: list[Part] = guard_parts.parts_of(config, self.hooks)
         self._watches: dict[str, Watch] = {}
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mooring.config.guard_parts import OBSERVED
+from mooring.config.guard_definitions import OBSERVED
 from mooring.interfaces.cli.client import Client
 from mooring.interfaces.cli.control_api import get_json
 from mooring.interfaces.cli.failure import Failed

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mooring.config.guard_parts import AUDIT_FILE
+from mooring.config.guard_records import AUDIT_FILE
 from mooring.config.loading import ConfigError, load
 from mooring.config.schema import Config
 from mooring.interfaces.cli.arguments import tool_arguments

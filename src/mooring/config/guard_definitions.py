@@ -1,0 +1,95 @@
+"""Parts of the guard that look at tool definitions: made harmless, held to what a session or a lock knows."""
+# ruff: noqa: PLC0415 - libraries for policies, tokens and Redis take longer to load than a gateway to start
+
+from __future__ import annotations
+
+from typing import Final
+
+from mooring import durable
+from mooring.config.guard_part import LISTED_AND_CALLED, Hooks, InForce, Part
+from mooring.config.schema import Config, Server
+from mooring.policy.catalogue import Catalogue
+from mooring.policy.chain import Step
+from mooring.policy.watching import Watch
+
+LISTED: Final = frozenset({"tools/list"})
+OBSERVED: Final = "definitions"
+
+
+def sanitizing_part(config: Config) -> Part:
+    from mooring.policy.pinning.sanitizing import Sanitizer, Sanitizing
+
+    wanted = config.core.sanitize
+    assert wanted.mode != "off"
+    sanitizer = Sanitizer(
+        wanted.mode, wanted.max_title_chars, wanted.max_description_chars, wanted.max_schema_text_chars
+    )
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del catalogue, watch
+        cleaning = Sanitizing(sanitizer, entry.id)
+        methods = LISTED_AND_CALLED if wanted.mode == "block" else LISTED
+        check = cleaning.check if wanted.mode == "block" else None
+        return [
+            Step(
+                "pinning and lock",
+                check=check,
+                present=cleaning.present,
+                needs_catalogue=wanted.mode == "block",
+                methods=methods,
+            )
+        ]
+
+    return Part(steps)
+
+
+def pinning_part(config: Config, hooks: Hooks) -> Part:
+    from mooring.policy.pinning.session import Pinning
+
+    wanted = config.core.tool_definition_pinning
+    assert wanted.mode != "off"
+    mode = wanted.mode
+    ends = mode == "block" and wanted.block_error_session_action == "invalidate"
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del entry, catalogue
+        pinning = Pinning(
+            mode,
+            wanted.block_strategy,
+            report=watch.drifted,
+            end_session=hooks.ended if ends else None,
+        )
+        if mode == "warn":
+            return [Step("pinning and lock", settle=pinning.settle, methods=LISTED)]
+        return [
+            Step("pinning and lock", check=pinning.check, settle=pinning.settle, methods=LISTED_AND_CALLED)
+        ]
+
+    return Part(steps)
+
+
+def lock_part(config: Config, in_force: InForce) -> Part:
+    from mooring.policy.pinning.lock import LOCK_PLACE, LockFile, ServerLock
+
+    wanted = config.core.tool_definition_lock
+    assert wanted.mode != "off"
+    mode = wanted.mode
+    lock = LockFile(wanted.file)
+    folder = durable.private_folder(config.storage.root / OBSERVED)
+    durable.replace_file(folder / LOCK_PLACE, str(wanted.file).encode())
+    in_force.lock = lambda: lock.hash
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        observed = folder / f"{entry.id}.json"
+        applied = ServerLock(lock, entry.id, catalogue, observed, mode=mode, report=watch.drifted)
+        return [
+            Step(
+                "pinning and lock",
+                check=applied.check,
+                present=applied.present,
+                needs_catalogue=mode == "block",
+                methods=LISTED_AND_CALLED,
+            )
+        ]
+
+    return Part(steps, tidy=lock.refresh)

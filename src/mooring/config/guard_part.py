@@ -1,0 +1,50 @@
+"""What a part of the guard is, and what the parts tell each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from mooring.config.schema import Server
+from mooring.gateway.exchange import Client
+from mooring.policy.catalogue import Catalogue
+from mooring.policy.chain import Step
+from mooring.policy.watching import Watch
+
+LISTED_AND_CALLED: Final = frozenset({"tools/list", "tools/call"})
+Steps = Callable[[Server, Catalogue, Watch], list[Step]]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the guard: its steps for a server, and what it has to do from time to time."""
+
+    steps: Steps
+    tidy: Callable[[], None] | None = None
+    close: Callable[[], None] | None = None
+
+
+@dataclass(slots=True)
+class Hooks:
+    """What the guard may ask of the gateway around it."""
+
+    end_session: Callable[[Client], None] | None = None
+    metrics: Callable[[], str] | None = None
+    """The page for Prometheus, if there is one."""
+
+    def ended(self, client: Client) -> None:
+        """A session is to end. The hook may be set after the guard was made."""
+        if self.end_session is not None:
+            self.end_session(client)
+
+
+@dataclass(slots=True)
+class InForce:
+    """The versions of what is in force, for the audit."""
+
+    policy: Callable[[], str] = str
+    lock: Callable[[], str] = str
+
+    def versions(self) -> tuple[str, str]:
+        return self.policy(), self.lock()

@@ -1,0 +1,79 @@
+"""Parts of the guard that write down: metrics, traces and the audit."""
+# ruff: noqa: PLC0415 - libraries for policies, tokens and Redis take longer to load than a gateway to start
+
+from __future__ import annotations
+
+from mooring.config.guard_part import Hooks, InForce, Part
+from mooring.config.schema import Config, Server
+from mooring.policy import settings
+from mooring.policy.catalogue import Catalogue
+from mooring.policy.chain import Step
+from mooring.policy.items import TOOLS
+from mooring.policy.watching import Watch
+
+AUDIT_FILE = "audit.log"
+AUDIT_KEY = "audit.key"
+
+
+def metrics_part(hooks: Hooks) -> Part:
+    from mooring.policy.telemetry.metrics import Metrics, ServerMetrics
+
+    metrics = Metrics()
+    hooks.metrics = metrics.text
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del catalogue
+        observer = ServerMetrics(metrics, entry.id)
+        watch.metrics = observer
+        return [Step("telemetry", observer=observer)]
+
+    return Part(steps)
+
+
+def tracing_part(wanted: settings.Telemetry, endpoint: str) -> Part:
+    from mooring.policy.telemetry.tracing import ServerTracing, Tracing
+
+    tracing = Tracing(endpoint, wanted.otlp_headers, wanted.service_name, wanted.sampling_rate)
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del catalogue, watch
+        return [Step("telemetry", observer=ServerTracing(tracing, entry.id))]
+
+    return Part(steps, close=tracing.close)
+
+
+def audit_part(config: Config, in_force: InForce) -> Part:
+    from mooring.policy.audit.ledger import Ledger, SigningKey, Sink, StandardOutput
+    from mooring.policy.audit.observing import Audit, AuditPolicy, ServerAudit
+
+    wanted = config.audit
+    root = config.storage.root
+    sink: Sink = StandardOutput()
+    if wanted.output == "file":
+        sink = Ledger(
+            wanted.file or root / AUDIT_FILE,
+            SigningKey(root / AUDIT_KEY),
+            rotate_bytes=wanted.rotate_bytes,
+            keep_files=wanted.keep_files,
+            sync=wanted.sync,
+        )
+    policy = AuditPolicy(
+        component=wanted.component,
+        types=frozenset(wanted.event_types),
+        excluded=frozenset(wanted.exclude_event_types),
+        request_data=wanted.include_request_data,
+        response_data=wanted.include_response_data,
+        application_errors=wanted.detect_application_errors,
+        max_data_bytes=wanted.max_data_bytes,
+        claims=wanted.include_claims,
+    )
+    audit = Audit(sink, policy, in_force.versions)
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        observer = ServerAudit(
+            audit, entry.id, lambda exchange, name: catalogue.view(exchange, TOOLS).digest(name)
+        )
+        watch.audit = observer
+        return [Step("audit", observer=observer)]
+
+    return Part(steps, tidy=audit.tidy, close=audit.close)

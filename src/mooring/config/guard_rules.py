@@ -1,0 +1,164 @@
+"""Parts of the guard that decide: what is shown, what is allowed, and how much of it."""
+# ruff: noqa: PLC0415 - libraries for policies, tokens and Redis take longer to load than a gateway to start
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from mooring.config import savings
+from mooring.config.guard_part import LISTED_AND_CALLED, InForce, Part
+from mooring.config.schema import Config, Server
+from mooring.policy.catalogue import Catalogue
+from mooring.policy.chain import Step
+from mooring.policy.items import TOOLS
+from mooring.policy.limits.rules import Limit
+from mooring.policy.settings import ConcurrencyLimit, RateLimit, Tools
+from mooring.policy.tools import Override, ToolRules
+from mooring.policy.watching import Watch
+
+
+def tool_steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+    del catalogue, watch
+    if entry.tools == Tools():
+        return []
+    rules = tool_rules(entry.tools)
+    return [
+        Step(
+            "filter and override",
+            check=rules.check,
+            present=rules.present,
+            needs_catalogue=True,
+            methods=frozenset({"tools/list", "tools/call"}),
+        )
+    ]
+
+
+def saving_steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+    del catalogue, watch
+    return savings.steps(entry.savings)
+
+
+def tool_rules(tools: Tools) -> ToolRules:
+    overrides = {
+        name: Override(
+            name=entry.name,
+            description=entry.description,
+            title=entry.title,
+            annotations={
+                hint: value
+                for hint, value in msgspec.structs.asdict(entry.annotations).items()
+                if value is not None
+            },
+        )
+        for name, entry in tools.override.items()
+    }
+    return ToolRules(tools.allow, tools.deny, overrides)
+
+
+def authorization_part(config: Config, in_force: InForce) -> Part:
+    from mooring.policy.authorization.engine import Engine
+    from mooring.policy.authorization.guarding import Authorization
+
+    wanted = config.authorization
+    engine = Engine(
+        tuple(wanted.policies),
+        wanted.entities,
+        group_claim=wanted.group_claim,
+        role_claim=wanted.role_claim,
+    )
+    in_force.policy = lambda: engine.version
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del watch
+        rule = Authorization(engine, catalogue, entry.id, entry.group)
+        return [
+            Step(
+                "authorization",
+                check=rule.check,
+                present=rule.present,
+                settle=rule.settle,
+                needs_catalogue=True,
+            )
+        ]
+
+    return Part(steps, tidy=engine.refresh)
+
+
+def approvals_part(config: Config) -> Part:
+    from mooring.policy.approvals import FOLDER, Approvals, Requests
+
+    requests = Requests(config.storage.root / FOLDER)
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del watch
+        if not entry.approvals.tools:
+            return []
+        asking = Approvals(
+            requests,
+            entry.id,
+            entry.approvals.tools,
+            entry.approvals.ttl_seconds,
+            lambda exchange, name: catalogue.view(exchange, TOOLS).digest(name),
+        )
+        return [Step("approvals", middleware=asking, methods=LISTED_AND_CALLED)]
+
+    return Part(steps)
+
+
+def limits_part(config: Config) -> Part:
+    from mooring.policy.limits.counting import Concurrency, Rates, ServerConcurrency, ServerRates
+
+    limits = [_rate(number, limit) for number, limit in enumerate(config.limits.rate, 1)]
+    store = config.limits.rate_store
+    shared = _shared_rates(config, limits) if limits and store.url is not None else None
+    rates = Rates(limits) if limits and store.url is None else None
+    together = Concurrency([_concurrency(n, limit) for n, limit in enumerate(config.limits.concurrency, 1)])
+
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del catalogue
+        found = shared(entry) if shared is not None else []
+        if rates is not None:
+            counted = ServerRates(rates, entry.id)
+            watch.rates = counted
+            found.append(Step("rate limits", check=counted.check))
+        if config.limits.concurrency:
+            running = ServerConcurrency(together, entry.id)
+            found.append(Step("rate limits", observer=running, check=running.check))
+        return found
+
+    return Part(steps)
+
+
+def _shared_rates(config: Config, limits: list[Limit]) -> Callable[[Server], list[Step]]:
+    from mooring.policy.limits.shared import ServerSharedRates, SharedRates
+
+    store = config.limits.rate_store
+    assert store.url is not None
+    shared = SharedRates(store.url, limits, fails_open=store.when_unavailable == "open")
+    return lambda entry: [Step("rate limits", middleware=ServerSharedRates(shared, entry.id))]
+
+
+def _rate(number: int, limit: RateLimit) -> Limit:
+    return Limit(
+        f"rate {number}",
+        tuple(limit.per),
+        limit.count,
+        limit.seconds,
+        limit.burst,
+        tuple(limit.servers),
+        tuple(limit.tools),
+        tuple(limit.methods),
+    )
+
+
+def _concurrency(number: int, limit: ConcurrencyLimit) -> Limit:
+    return Limit(
+        f"concurrency {number}",
+        tuple(limit.per),
+        limit.count,
+        0,
+        servers=tuple(limit.servers),
+        tools=tuple(limit.tools),
+    )
