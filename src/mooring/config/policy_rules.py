@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from mooring.config.credential_rules import CREDENTIAL_RULES
 from mooring.config.problems import KeyPath
 from mooring.config.reading import Rule
 from mooring.policy import web
@@ -18,7 +19,6 @@ from mooring.policy.settings import (
     Plugin,
     Telemetry,
     Tools,
-    UpstreamAuth,
     Webhooks,
 )
 
@@ -99,21 +99,6 @@ def _telemetry(section: Telemetry) -> Findings:
         yield ("otlp_endpoint",), "needs more packages: install `mooring[telemetry]`"
 
 
-def _upstream_auth(section: UpstreamAuth) -> Findings:
-    needed = {
-        "none": (),
-        "client_credentials": ("token_url", "client_id", "client_secret"),
-        "aws_sigv4": ("region", "access_key", "secret_key"),
-    }[section.type]
-    for name in needed:
-        if not getattr(section, name):
-            yield (name,), f"is missing: `type: {section.type}` needs it"
-    if section.token_url is not None and not web.is_safe(
-        section.token_url, allow_http=section.insecure_allow_http
-    ):
-        yield ("token_url",), "must be an `https://` address (or set `insecure_allow_http: true`)"
-
-
 POLICY_RULES: dict[type[Struct], Rule] = {
     Auth: _auth,
     Authorization: _authorization,
@@ -121,7 +106,7 @@ POLICY_RULES: dict[type[Struct], Rule] = {
     Webhooks: _webhooks,
     Plugin: _plugin,
     Telemetry: _telemetry,
-    UpstreamAuth: _upstream_auth,
+    **CREDENTIAL_RULES,
 }
 
 

@@ -10,11 +10,13 @@ from urllib.parse import SplitResult, urlsplit
 from msgspec import Struct
 
 from mooring.config import files_rules
+from mooring.config.credential_rules import OWN_HEADERS, wrong_forwarded
 from mooring.config.policy_rules import POLICY_RULES, is_guarded
 from mooring.config.problems import KeyPath
 from mooring.config.reading import Rule
 from mooring.config.schema import Config, Cors, Server, Timeouts, Tls, Upstream, Workload, split_address
 from mooring.errors import MooringError
+from mooring.policy.credentials.settings import PERSONAL
 from mooring.workloads.runconfig import RunConfig
 from mooring.workloads.runconfig_effect import spec_of
 
@@ -22,11 +24,6 @@ Findings = Iterator[tuple[KeyPath, str]]
 
 _HEADER_NAME = re.compile(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 _HEADER_VALUE = re.compile(r"^[^\r\n\0]*$")
-_OWN_HEADERS = {
-    "accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type",
-    "host", "last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "te",
-    "trailer", "transfer-encoding", "upgrade",
-}  # fmt: skip
 
 
 def is_loopback(host: str) -> bool:
@@ -59,6 +56,16 @@ def _config(config: Config) -> Findings:
     if config.public_url is not None and (wrong := _wrong_url(config.public_url)):
         yield ("public_url",), wrong
     yield from _duplicate_ids(config.servers)
+    yield from _unknown_providers(config)
+
+
+def _unknown_providers(config: Config) -> Findings:
+    for index, server in enumerate(config.servers):
+        for key in ("provider", "identity_provider"):
+            name = getattr(server.upstream.auth, key) if server.upstream is not None else None
+            if name is not None and name not in config.providers:
+                path = ("servers", index, "upstream", "auth", key)
+                yield path, f"`{name}` is none of `providers`: add it there"
 
 
 def _duplicate_ids(servers: list[Server]) -> Findings:
@@ -102,6 +109,12 @@ def _server(server: Server) -> Findings:
             spec_of(RunConfig.read(server.run_config, name=server.id))
         except MooringError as error:
             yield ("run_config",), f"cannot be used: {error}"
+    if server.upstream is not None and server.share == "global" and server.upstream.auth.type in PERSONAL:
+        kind = server.upstream.auth.type
+        yield (
+            ("share",),
+            f"cannot be `global` with `auth.type: {kind}`: each caller has their own",
+        )
     yield from files_rules.server(server)
 
 
@@ -113,10 +126,16 @@ def _upstream(upstream: Upstream) -> Findings:
     for name, value in upstream.headers.items():
         if not _HEADER_NAME.match(name):
             yield ("headers", name), "is not a header name"
-        elif name.lower() in _OWN_HEADERS:
+        elif name.lower() in OWN_HEADERS:
             yield ("headers", name), "is set by the gateway itself: remove it"
         elif not _HEADER_VALUE.match(value):
             yield ("headers", name), "has a line break in its value: remove it"
+    fixed = {name.lower() for name in upstream.headers} | {upstream.auth.header.lower()}
+    for index, name in enumerate(upstream.forward_headers):
+        if wrong := wrong_forwarded(name):
+            yield ("forward_headers", index), f"`{name}` {wrong}"
+        elif name.lower() in fixed:
+            yield ("forward_headers", index), f"`{name}` is set in this section too: keep one of them"
 
 
 def _wrong_url(url: str) -> str | None:

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct, field
 from mooring.config.files import Adapter, Artifacts, Core, Results, ServerFiles, Uploads
 from mooring.config.savings import Savings
 from mooring.config.units import BYTES, COMMAND, PROFILE
+from mooring.policy.credentials.settings import Provider, UpstreamAuth
 from mooring.policy.settings import (
     Approvals,
     Audit,
@@ -25,7 +26,6 @@ from mooring.policy.settings import (
     RateStore,
     Telemetry,
     Tools,
-    UpstreamAuth,
     Webhooks,
 )
 from mooring.workloads.profile import PermissionProfile
@@ -172,6 +172,13 @@ class Upstream(Struct, frozen=True):
         dict[str, str],
         Meta(description="Sent with every request to the server, for example `Authorization`."),
     ] = field(default_factory=dict[str, str])
+    forward_headers: Annotated[
+        list[str],
+        Meta(
+            description="Headers of the client's requests that go on to the server, such as `X-Tenant`. "
+            "Never those that carry credentials or belong to a connection."
+        ),
+    ] = field(default_factory=list[str])
     auth: Annotated[UpstreamAuth, Meta(description="How we prove to the server who we are.")] = UpstreamAuth()
 
 
@@ -317,6 +324,9 @@ class Config(Struct, frozen=True):
     cors: Annotated[Cors, Meta(description="Calls from web pages.")] = Cors()
     auth: Annotated[Auth, Meta(description="Who may call.")] = Auth()
     authorization: Annotated[Authorization, Meta(description="What callers may do.")] = Authorization()
+    providers: Annotated[
+        dict[str, Provider], Meta(description="By a name of yours: where users have accounts.")
+    ] = field(default_factory=dict[str, Provider])
     audit: Annotated[Audit, Meta(description="What is written down.")] = Audit()
     telemetry: Annotated[Telemetry, Meta(description="Numbers and traces.")] = Telemetry()
     webhooks: Annotated[Webhooks, Meta(description="Programs that judge or change requests.")] = Webhooks()

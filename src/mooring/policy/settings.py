@@ -80,31 +80,6 @@ class Plugin(Struct, frozen=True):
     )
 
 
-class UpstreamAuth(Struct, frozen=True):
-    """How the gateway proves to a server who it is. The client's own token never goes there."""
-
-    type: Annotated[
-        Literal["none", "client_credentials", "aws_sigv4"],
-        Meta(description="`client_credentials`: an OAuth token of our own; `aws_sigv4`: signed requests."),
-    ] = "none"
-    token_url: Annotated[str | None, Meta(description="`client_credentials`: where tokens are had.")] = None
-    client_id: Annotated[str | None, Meta(description="`client_credentials`: our name there.")] = None
-    client_secret: Annotated[str | None, Meta(description="Our secret there, best as `${NAME}`.")] = None
-    scopes: Annotated[list[str], Meta(extra=TEXTS, description="Scopes to ask for.")] = field(
-        default_factory=list[str]
-    )
-    audience: Annotated[str | None, Meta(description="The `audience` to ask for.")] = None
-    resource: Annotated[str | None, Meta(description="The `resource` (RFC 8707) to ask for.")] = None
-    region: Annotated[str | None, Meta(description="`aws_sigv4`: the region.")] = None
-    service: Annotated[str, Meta(description="`aws_sigv4`: the service.")] = "aws-mcp"
-    access_key: Annotated[str | None, Meta(description="`aws_sigv4`: the access key.")] = None
-    secret_key: Annotated[str | None, Meta(description="`aws_sigv4`: its secret, best as `${NAME}`.")] = None
-    session_token: Annotated[str | None, Meta(description="`aws_sigv4`: of temporary keys.")] = None
-    insecure_allow_http: Annotated[
-        bool, Meta(description="Allow `http://` for a provider that is not on this machine.")
-    ] = False
-
-
 class Approvals(Struct, frozen=True):
     """Calls that need a person's yes: asked of the client, or given with `mooring approve`."""
 
