@@ -13,19 +13,18 @@ import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from time import monotonic
-from typing import Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from mooring import __version__
 from mooring.config import guarding, schema
 from mooring.config.admission import admission
-from mooring.config.files_build import adapters_for, service_for, wants_files
 from mooring.config.guard_parts import pool_for
 from mooring.config.loading import ConfigError
 from mooring.config.locations import socket_in
 from mooring.config.running import completed, entry_of, is_run, run_config_of
-from mooring.ecosystem.clients.registration import ServerAddress
 from mooring.errors import MooringError
 from mooring.gateway.detection import Verdict
 from mooring.gateway.dispatch import Dispatcher
@@ -40,12 +39,6 @@ from mooring.gateway.tracing import Record, Tracer, encode_record
 from mooring.gateway.upstream import Upstream, UpstreamPolicy
 from mooring.interfaces.door import Door, Place, Refused, local_principal
 from mooring.interfaces.gateway_app import GatewayApp, Rules
-from mooring.interfaces.rest.ecosystem import Ecosystem
-from mooring.interfaces.rest.files import FileOperations
-from mooring.interfaces.rest.groups import GroupOperations
-from mooring.interfaces.rest.router import RestApi
-from mooring.interfaces.rest.system import SystemOperations
-from mooring.interfaces.rest.workloads import WorkloadOperations
 from mooring.interfaces.web_guard import WebGuard
 from mooring.interfaces.well_known import PREFIX, ResourceMetadata
 from mooring.protocol.versions import Era
@@ -65,6 +58,12 @@ from mooring.workloads.supervisor_runtimes import Runtimes
 from mooring.workloads.supervisor_secrets import SecretValues
 from mooring.workloads.supervisor_start import Launcher
 from mooring.workloads.supervisor_workload import Workload
+
+if TYPE_CHECKING:
+    from mooring.ecosystem.clients.registration import ServerAddress
+    from mooring.files.middleware import FileAdapters
+    from mooring.files.service import FileService
+    from mooring.interfaces.rest.ecosystem import Ecosystem
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +117,7 @@ class Gateway:
         )
         self._guard = guarding.Guard(config)
         self._guard.hooks.end_session = lambda client: self._dispatcher.spawn(self._sessions.end(client))
-        self._files = service_for(config, self._seal, load_key(root / "seal.key"))
+        self._files: FileService | None = None
         self._entries: dict[str, schema.Server] = {}
         self.servers: dict[str, Server] = {}
         self.stop_wanted = asyncio.Event()
@@ -142,8 +141,7 @@ class Gateway:
         stack.callback(self._guard.close)
         stack.enter_context(self._directory)
         store = self._store = await stack.enter_async_context(Store(self._directory.database))
-        self._ecosystem = Ecosystem(config.storage.root, dict(os.environ), self._addresses)
-        secrets = SecretValues(self._ecosystem.secrets)
+        secrets = SecretValues(lambda: self._ecosystem.secrets)
         runtimes = Runtimes(config.storage.root)
         stack.push_async_callback(runtimes.close)
         launcher = Launcher(runtimes.choose, secrets, asyncio.Semaphore(STARTS_AT_ONCE))
@@ -158,10 +156,9 @@ class Gateway:
         shown = f"[{config.host}]" if ":" in config.host else config.host
         own = f"{'https' if tls else 'http'}://{shown}:{self._port}"
         self._url = (config.public_url or own).rstrip("/")
-        api = self._api(store)
-        self._app = GatewayApp(self._sessions, self._dispatcher, self._rules(config), api)
+        self._app = GatewayApp(self._sessions, self._dispatcher, self._rules(config), self._serve_api)
+        stack.push_async_callback(self._close_files)
         await self._open_files(config)
-        stack.push_async_callback(self._files.close)
         await self._know_groups(config)
         for entry in config.servers:
             self._add_entry(entry)
@@ -177,23 +174,34 @@ class Gateway:
 
     async def _open_files(self, config: schema.Config) -> None:
         """Where files come in and go out; a gateway without adapters has none of it."""
-        if not any(wants_files(config, entry) for entry in config.servers) or self._files.is_open:
+        if self._files is not None or not any(config.wants_files(entry) for entry in config.servers):
             return
         # Loaded only where files are carried: a gateway without them starts sooner.
+        from mooring.config.files_build import service_for  # noqa: PLC0415
         from mooring.interfaces.downloads import Downloads  # noqa: PLC0415
         from mooring.interfaces.file_requests import FileRequests  # noqa: PLC0415
         from mooring.interfaces.uploads import Uploads  # noqa: PLC0415
 
-        self._files.links.base = self._url
-        await self._files.start()
-        requests = FileRequests(self._files, self.servers, self._sessions, lambda: self._app.rules)
+        files = service_for(config, self._seal, load_key(config.storage.root / "seal.key"))
+        files.links.base = self._url
+        await files.start()
+        self._files = files
+        requests = FileRequests(files, self.servers, self._sessions, lambda: self._app.rules)
         downloads = Downloads(requests, artifacts=config.core.allow_artifacts_download)
-        self._app.add_prefix(f"{self._files.links.upload_path}/".encode(), Uploads(requests).endpoint)
+        self._app.add_prefix(f"{files.links.upload_path}/".encode(), Uploads(requests).endpoint)
         self._app.add_prefix(b"/artifacts/", downloads.endpoint)
         self._app.add_prefix(b"/files/once/", downloads.endpoint)
 
-    def _wants_files(self, entry: schema.Server) -> bool:
-        return self._files.is_open and wants_files(self._config, entry)
+    async def _close_files(self) -> None:
+        if self._files is not None:
+            await self._files.close()
+
+    def _adapters(self, entry: schema.Server) -> FileAdapters | None:
+        if self._files is None or not self._config.wants_files(entry):
+            return None
+        from mooring.config.files_build import adapters_for  # noqa: PLC0415 - see `_open_files`
+
+        return adapters_for(self._files, self._config, entry)
 
     async def _close_listener(self, listener: Listener) -> None:
         busy = any(server.exchanges for server in self.servers.values())
@@ -203,9 +211,21 @@ class Gateway:
         await self._sessions.close_all()
         await asyncio.gather(*(server.close() for server in self.servers.values()))
 
-    def _api(self, store: Store) -> Callable[[Request, Reply, Caller], None]:
+    # The API for people and programs that look after the gateway: loaded when one of them comes
+
+    def _serve_api(self, request: Request, reply: Reply, caller: Caller) -> None:
+        self._api(request, reply, caller)
+
+    @cached_property
+    def _api(self) -> Callable[[Request, Reply, Caller], None]:
+        from mooring.interfaces.rest.files import FileOperations  # noqa: PLC0415
+        from mooring.interfaces.rest.groups import GroupOperations  # noqa: PLC0415
+        from mooring.interfaces.rest.router import RestApi  # noqa: PLC0415
+        from mooring.interfaces.rest.system import SystemOperations  # noqa: PLC0415
+        from mooring.interfaces.rest.workloads import WorkloadOperations  # noqa: PLC0415
+
         config = self._config
-        groups = Groups(store, self._supervisor)
+        groups = Groups(self._store, self._supervisor)
         system = SystemOperations(
             self.servers,
             self._sessions,
@@ -222,12 +242,20 @@ class Gateway:
             *system.table(),
             *self._ecosystem.table(WorkloadOperations(self._supervisor, groups, self.url_of).table()),
             *GroupOperations(groups, self._supervisor).table(),
-            *FileOperations(self._files).table(),
+            *FileOperations(lambda: self._files).table(),
         ]
         return RestApi(self._dispatcher, operations, __version__).handle
 
+    @cached_property
+    def _ecosystem(self) -> Ecosystem:
+        from mooring.interfaces.rest.ecosystem import Ecosystem  # noqa: PLC0415
+
+        return Ecosystem(self._config.storage.root, dict(os.environ), self._addresses)
+
     def _addresses(self) -> list[ServerAddress]:
         """All servers, running or not: an address is good for as long as its server exists."""
+        from mooring.ecosystem.clients.registration import ServerAddress  # noqa: PLC0415
+
         workloads = self._supervisor.workloads
         groups = {name: workload.record.group for name, workload in workloads.items()}
         names = dict.fromkeys((*self._entries, *workloads))
@@ -347,7 +375,7 @@ class Gateway:
         upstream = Upstream(entry.id, dialer, pinned, policy, tracer)
         chain = self._guard.chain_for(entry)
         middlewares, methods = chain.middlewares, chain.methods
-        adapters = adapters_for(self._files, self._config, entry) if self._wants_files(entry) else None
+        adapters = self._adapters(entry)
         in_flight = self._config.sessions.max_in_flight_per_session
         if in_flight is not None:
             calls = frozenset({"tools/call"})

@@ -83,6 +83,10 @@ class Results(Struct, frozen=True):
         default_factory=list[str]
     )
 
+    @property
+    def enabled(self) -> bool:
+        return self.max_inline_bytes is not None or self.max_inline_tokens is not None
+
 
 class Core(Struct, frozen=True):
     """What concerns all servers."""

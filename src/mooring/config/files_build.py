@@ -32,11 +32,6 @@ def service_for(config: Config, seal: Seal, key: bytes) -> FileService:
     return FileService(store, Links(seal, key, config.uploads.path), Scopes(key), folder / "views")
 
 
-def wants_files(config: Config, server: Server) -> bool:
-    """Whether this server has anything to do with files."""
-    return bool(server.adapters) or _results(config, server).enabled
-
-
 def adapters_for(service: FileService, config: Config, server: Server) -> FileAdapters:
     """The middleware of a server that has something to do with files."""
     return service.adapters_for(

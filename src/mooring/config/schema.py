@@ -357,6 +357,10 @@ class Config(Struct, frozen=True):
         """The port part of `listen`; 0 asks the system for a free one."""
         return split_address(self.listen)[1]
 
+    def wants_files(self, server: Server) -> bool:
+        """Whether this server has anything to do with files."""
+        return bool(server.adapters) or (server.results or self.results).enabled
+
 
 def split_address(listen: str) -> tuple[str, int]:
     """`host:port` or `[ipv6]:port` as two values; ValueError says what is wrong with it."""

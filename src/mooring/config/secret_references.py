@@ -6,13 +6,15 @@ import getpass
 import re
 import sys
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mooring.config.locations import default_data_directory
 from mooring.config.problems import KeyPath
 from mooring.config.source import Document
 from mooring.workloads.secrets.errors import SecretsError
-from mooring.workloads.secrets.store import SecretPlaces, SecretStore, open_store
+
+if TYPE_CHECKING:
+    from mooring.workloads.secrets.store import SecretStore
 
 _REFERENCE = re.compile(r"\$(\$)?\{secret:([^}]+)\}")
 
@@ -51,6 +53,9 @@ class _Expander:
 
     def _opened(self) -> SecretStore:
         if self._store is None:
+            # Most files name no secret, and what opens them takes a while to load.
+            from mooring.workloads.secrets.store import SecretPlaces, open_store  # noqa: PLC0415
+
             ask = getpass.getpass if sys.stdin.isatty() and sys.stderr.isatty() else None
             places = SecretPlaces(default_data_directory(self._environment), self._environment, ask)
             self._store = open_store(places)

@@ -2,53 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 # What happened, or what somebody wants. `at` is the time, `process` the attempt it is about.
 
 
-@dataclass(frozen=True, slots=True)
-class StartWanted:
+class StartWanted(Struct, frozen=True):
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class StopWanted:
+class StopWanted(Struct, frozen=True):
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class RestartWanted:
+class RestartWanted(Struct, frozen=True):
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveWanted:
+class RemoveWanted(Struct, frozen=True):
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyStopWanted:
+class PolicyStopWanted(Struct, frozen=True):
     at: float
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallWaiting:
+class CallWaiting(Struct, frozen=True):
     """Somebody calls the server."""
 
     at: float
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(Struct, frozen=True):
     at: float
     process: int
 
 
-@dataclass(frozen=True, slots=True)
-class StartFailed:
+class StartFailed(Struct, frozen=True):
     """Nothing runs, and why; `final` where trying again cannot help."""
 
     at: float
@@ -57,46 +50,40 @@ class StartFailed:
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Exited:
+class Exited(Struct, frozen=True):
     at: float
     process: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """A sign of life: an answered ping or call."""
 
     at: float
     process: int
 
 
-@dataclass(frozen=True, slots=True)
-class PingFailed:
+class PingFailed(Struct, frozen=True):
     at: float
     process: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class AuthFailed:
+class AuthFailed(Struct, frozen=True):
     at: float
     process: int
     reason: str
     permanent: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Idled:
+class Idled(Struct, frozen=True):
     """Nobody has called for as long as the policy says."""
 
     at: float
     process: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ticked:
+class Ticked(Struct, frozen=True):
     at: float
 
 
@@ -118,25 +105,21 @@ Event: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Spawn:
+class Spawn(Struct, frozen=True):
     process: int
 
 
-@dataclass(frozen=True, slots=True)
-class Terminate:
+class Terminate(Struct, frozen=True):
     """End it in good order; `Exited` follows."""
 
     process: int
 
 
-@dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(Struct, frozen=True):
     process: int
 
 
-@dataclass(frozen=True, slots=True)
-class Forget:
+class Forget(Struct, frozen=True):
     """Nothing of it is left: take it out of the books."""
 
 

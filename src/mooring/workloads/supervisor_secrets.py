@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from mooring.workloads.runconfig import RunConfig
-from mooring.workloads.secrets.store import SecretPlaces, open_store
+
+if TYPE_CHECKING:
+    from mooring.workloads.secrets.store import SecretPlaces
 
 
 class SecretValues:
     """The values by environment variable; for a remote server by header, with the plain headers beside."""
 
-    def __init__(self, places: SecretPlaces) -> None:
+    def __init__(self, places: Callable[[], SecretPlaces]) -> None:
         self._places = places
 
     async def __call__(self, config: RunConfig) -> Mapping[str, str]:
@@ -28,5 +31,7 @@ class SecretValues:
 
     def _resolve(self, wanted: Mapping[str, str]) -> dict[str, str]:
         """Reading a secret may ask another program, or derive a key, and takes its time."""
-        store = open_store(self._places)
+        from mooring.workloads.secrets.store import open_store  # noqa: PLC0415 - cryptography, if needed
+
+        store = open_store(self._places())
         return {target: store.get(name) for target, name in wanted.items()}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from mooring.files import records, upload_tool
@@ -47,7 +49,8 @@ class ArtifactLink(Struct, frozen=True):
 class FileOperations:
     """What the API does with files."""
 
-    def __init__(self, service: FileService) -> None:
+    def __init__(self, service: Callable[[], FileService | None]) -> None:
+        """`service` is None while no server has anything to do with files."""
         self._service = service
 
     def table(self) -> list[Operation]:
@@ -65,22 +68,25 @@ class FileOperations:
 
     async def link(self, call: Call) -> UploadLink:
         name = call.path["id"]
-        adapters = self._service.adapters.get(name)
-        if adapters is None or not adapters.takes_uploads:
-            known = ", ".join(n for n, found in self._service.adapters.items() if found.takes_uploads)
+        service = self._service()
+        adapters = service.adapters.get(name) if service else None
+        if service is None or adapters is None or not adapters.takes_uploads:
+            able = service.adapters.items() if service else ()
+            known = ", ".join(n for n, found in able if found.takes_uploads)
             raise ApiError(
                 404,
                 "not_found",
                 f"`{name}` takes no uploads",
                 f"these do: {known or 'none; see docs/guides/files.md'}",
             )
-        about = upload_tool.answer(self._service.links, adapters.uploads, name, None)
+        about = upload_tool.answer(service.links, adapters.uploads, name, None)
         return UploadLink(name, about["upload_url"], about["expires_in_seconds"])
 
     async def list(self, _call: Call) -> ArtifactList:
-        if not self._service.is_open:
+        service = self._service()
+        if service is None:
             return ArtifactList([])
-        store = self._service.store
+        store = service.store
         found = await store.database.read(
             lambda connection: records.all_of(connection, "artifact", MOST_LISTED)
         )
@@ -88,15 +94,18 @@ class FileOperations:
 
     async def fetch(self, call: Call) -> ArtifactLink:
         identifier = call.path["id"]
-        store = self._service.store
-        found = (
-            await store.database.read(lambda connection: records.find(connection, identifier))
-            if self._service.is_open
-            else None
-        )
-        if found is None or found.kind != "artifact" or found.expires <= store.clock():
+        service = self._service()
+        found = None
+        if service is not None:
+            found = await service.store.database.read(lambda known: records.find(known, identifier))
+        if (
+            service is None
+            or found is None
+            or found.kind != "artifact"
+            or found.expires <= service.store.clock()
+        ):
             raise ApiError(404, "not_found", f"no artifact `{identifier}`", "see `mooring artifact list`")
-        return ArtifactLink(self._service.links.once_url(found), found.name, found.size, found.sha256)
+        return ArtifactLink(service.links.once_url(found), found.name, found.size, found.sha256)
 
 
 def _view(record: FileRecord) -> ArtifactView:
