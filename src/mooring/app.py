@@ -138,7 +138,7 @@ class Gateway:
         config = self._config
         if self._trace_file is not None:
             stack.callback(self._trace_file.close)
-        stack.callback(self._guard.close)
+        stack.push_async_callback(self._guard.close)
         stack.enter_context(self._directory)
         store = self._store = await stack.enter_async_context(Store(self._directory.database))
         secrets = SecretValues(lambda: self._ecosystem.secrets)

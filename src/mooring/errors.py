@@ -9,6 +9,7 @@ MooringError
 │   ├── HeaderMismatch       -32020  (2026-07-28) headers and body disagree
 │   ├── MissingCapability    -32021  (2026-07-28) the client did not declare what the call needs
 │   ├── UnsupportedVersion   -32022  (2026-07-28) a revision we do not speak
+│   ├── TooMuch              -31005  a limit is reached; says when to come back
 │   └── UpstreamFailed       a server could not be reached, died, or did not answer
 │       ├── UpstreamUnavailable   never started: safe to try again
 │       └── UpstreamTimedOut      gave up waiting
@@ -16,6 +17,8 @@ MooringError
 """
 
 from __future__ import annotations
+
+from math import ceil
 
 import msgspec
 
@@ -105,6 +108,18 @@ class MissingCapability(RpcError):
 
 class UnsupportedVersion(RpcError):
     code = UNSUPPORTED_VERSION
+
+
+class TooMuch(RpcError):
+    """A limit is reached; `retry_seconds` says when to try again (in `Retry-After` too, with a 429)."""
+
+    code = RATE_LIMITED
+
+    def __init__(self, what: str, retry_seconds: float) -> None:
+        self.retry_seconds = max(1, ceil(retry_seconds))
+        super().__init__(
+            f"{what}; try again in {self.retry_seconds} s", data={"retryAfterSeconds": self.retry_seconds}
+        )
 
 
 class UpstreamFailed(RpcError):

@@ -19,11 +19,12 @@ from tests.support.packages import program
 from tests.support.peers import SsePeer
 from tests.support.waiting import eventually
 
+from mooring.errors import TooMuch
 from mooring.gateway.principal import Caller as Sender
 from mooring.gateway.principal import Principal
 from mooring.policy.gcra import Gcra
 from mooring.policy.limits.counting import Rates
-from mooring.policy.limits.rules import Limit, TooMuch
+from mooring.policy.limits.rules import Limit
 
 
 @given(
@@ -98,6 +99,7 @@ def test_both_eras_are_told_when_to_come_back_and_lists_count_too(tmp_path: Path
         caller.session = {}
         modern = caller.modern_tool("echo", {"text": "x"})
         assert (modern.status, modern.error["code"]) == (429, -31005)
+        assert int(modern.headers["retry-after"]) == modern.error["data"]["retryAfterSeconds"] >= 1
         assert caller.initialize().error["code"] == -31005
 
 
@@ -121,7 +123,11 @@ def test_so_many_at_once_and_no_more(tmp_path: Path) -> None:
             started.append(threading.Thread(target=caller.post, args=(message,), daemon=True))
             started[-1].start()
         eventually(lambda: gateway.in_flight("one") == 2, "both to run")
-        assert "already" in caller.tool("nap", {"seconds": 60}).error["message"]
+        refused = caller.tool("nap", {"seconds": 60}).error
+        assert "already" in refused["message"]
+        assert refused["data"]["retryAfterSeconds"] >= 1
+        modern = Caller(gateway.address, "one").modern_tool("nap", {"seconds": 60})
+        assert (modern.status, modern.headers["retry-after"]) == (429, "1")
         assert "result" in caller.tool("echo", {"text": "x"}).message
         for number in range(2):
             caller.post(
@@ -185,6 +191,9 @@ def test_without_redis_the_choice_is_followed_and_said(tmp_path: Path, choice: s
         said = "let through" if choice == "open" else "refused"
         assert "cannot be counted" in gateway.log()
         assert said in gateway.log()
+        report = gateway.get("/healthz")
+        assert report["status"] == "degraded"
+        assert any(said in reason for reason in report["servers"]["one"]["reasons"])
         with redis(tmp_path, port):
             eventually(lambda: "result" in caller.modern("tools/list").message, "redis to be used")
             eventually(lambda: "are counted again" in gateway.log(), "it to be said")

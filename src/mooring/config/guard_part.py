@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,6 +13,7 @@ from mooring.policy.chain import Step
 from mooring.policy.watching import Watch
 
 LISTED_AND_CALLED: Final = frozenset({"tools/list", "tools/call"})
+Close = Callable[[], Awaitable[None]]
 Steps = Callable[[Server, Catalogue, Watch], list[Step]]
 
 
@@ -23,6 +24,8 @@ class Part:
     steps: Steps
     tidy: Callable[[], None] | None = None
     close: Callable[[], None] | None = None
+    """Called once, in a thread: it may wait for a disk or a peer."""
+    finish: Close | None = None
 
 
 @dataclass(slots=True)

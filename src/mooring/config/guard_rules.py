@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 
 from mooring.config import savings
-from mooring.config.guard_part import LISTED_AND_CALLED, InForce, Part
+from mooring.config.guard_part import LISTED_AND_CALLED, Close, InForce, Part
 from mooring.config.schema import Config, Server
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.chain import Step
@@ -112,13 +112,13 @@ def limits_part(config: Config) -> Part:
 
     limits = [_rate(number, limit) for number, limit in enumerate(config.limits.rate, 1)]
     store = config.limits.rate_store
-    shared = _shared_rates(config, limits) if limits and store.url is not None else None
+    shared, close = _shared_rates(config, limits) if limits and store.url is not None else (None, None)
     rates = Rates(limits) if limits and store.url is None else None
     together = Concurrency([_concurrency(n, limit) for n, limit in enumerate(config.limits.concurrency, 1)])
 
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
         del catalogue
-        found = shared(entry) if shared is not None else []
+        found = [] if shared is None else [shared(entry, watch)]
         if rates is not None:
             counted = ServerRates(rates, entry.id)
             watch.rates = counted
@@ -128,16 +128,21 @@ def limits_part(config: Config) -> Part:
             found.append(Step("rate limits", observer=running, check=running.check))
         return found
 
-    return Part(steps)
+    return Part(steps, finish=close)
 
 
-def _shared_rates(config: Config, limits: list[Limit]) -> Callable[[Server], list[Step]]:
+def _shared_rates(config: Config, limits: list[Limit]) -> tuple[Callable[[Server, Watch], Step], Close]:
     from mooring.policy.limits.shared import ServerSharedRates, SharedRates
 
     store = config.limits.rate_store
     assert store.url is not None
-    shared = SharedRates(store.url, limits, fails_open=store.when_unavailable == "open")
-    return lambda entry: [Step("rate limits", middleware=ServerSharedRates(shared, entry.id))]
+    rates = SharedRates(store.url, limits, fails_open=store.when_unavailable == "open")
+
+    def step(entry: Server, watch: Watch) -> Step:
+        watch.troubles.append(rates.trouble)
+        return Step("rate limits", middleware=ServerSharedRates(rates, entry.id))
+
+    return step, rates.close
 
 
 def _rate(number: int, limit: RateLimit) -> Limit:

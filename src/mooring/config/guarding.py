@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from mooring.config import guard_parts, guard_records
 from mooring.config.guard_part import Hooks, Part
 from mooring.config.schema import Config, Server
@@ -69,7 +71,10 @@ class Guard:
             if part.tidy is not None:
                 part.tidy()
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Nobody uses it any more."""
         for part in self._parts:
             if part.close is not None:
-                part.close()
+                await asyncio.to_thread(part.close)
+            if part.finish is not None:
+                await part.finish()

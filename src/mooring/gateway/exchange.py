@@ -75,6 +75,10 @@ class Watch(Protocol):
         """A stream for changes was opened."""
         ...
 
+    def reasons(self) -> list[str]:
+        """What is wrong with the guard itself, for the health report."""
+        ...
+
 
 class Posted(msgspec.Struct, eq=False):
     """A request that is already on its way: in which session, on which connection, and its answer."""

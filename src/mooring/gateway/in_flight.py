@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mooring.errors import RATE_LIMITED, RpcError
+from mooring.errors import TooMuch
 from mooring.gateway.exchange import ANONYMOUS, Exchange, Handler
 from mooring.transports.wire import Answer
 
@@ -21,9 +21,7 @@ class InFlightLimit:
             return await handler(exchange)
         running = self._running.get(key, 0)
         if running >= self._most:
-            raise RpcError(
-                f"this session has {self._most} calls running already; wait for one to end", code=RATE_LIMITED
-            )
+            raise TooMuch(f"this session has {self._most} calls running already", 1.0)
         self._running[key] = running + 1
         try:
             return await handler(exchange)

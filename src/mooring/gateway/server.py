@@ -349,7 +349,7 @@ class Server:
 
     def reasons(self, now: float) -> list[str]:
         """What is wrong with this server, for the health report."""
-        found = self.upstream.health.reasons(now)
+        found = [*self.upstream.health.reasons(now), *(self.watch.reasons() if self.watch else ())]
         return found if self.additions is None else [*found, *self.additions.reasons()]
 
     async def _introduce_itself(self, exchange: Exchange) -> Answer:

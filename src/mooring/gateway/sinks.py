@@ -86,7 +86,8 @@ class PostSink(msgspec.Struct, eq=False):
             elif status == 200 and not self._headers:
                 self._reply.send_json(message)
             else:
-                self._reply.send(status, JSON_HEADERS + self._headers, message)
+                headers = self._headers if status != 429 else (*self._headers, *_retry_after(message))
+                self._reply.send(status, JSON_HEADERS + headers, message)
             return
         self._write(message)
         self._end()
@@ -295,6 +296,27 @@ class BatchSink:
                 self._inner.answer(b"[" + b",".join(self._answers) + b"]")
             else:
                 self._inner.drop()
+
+
+class _Data(msgspec.Struct):
+    seconds: int = msgspec.field(name="retryAfterSeconds")
+
+
+class _Error(msgspec.Struct):
+    data: _Data
+
+
+class _Refusal(msgspec.Struct):
+    error: _Error
+
+
+def _retry_after(message: bytes) -> tuple[tuple[bytes, bytes], ...]:
+    """When to come back, for those who read only the head of a 429."""
+    try:
+        seconds = msgspec.json.decode(message, type=_Refusal).error.data.seconds
+    except msgspec.DecodeError:  # a server's own refusal, which need not say
+        return ()
+    return ((b"retry-after", b"%d" % seconds),)
 
 
 def _keep_alive(outlet: EventOutlet) -> None:

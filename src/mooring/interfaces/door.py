@@ -167,8 +167,9 @@ class Door:
 
     def _refuse(self, visit: _Visit, status: int, reason: str, wait: float) -> None:
         code = RATE_LIMITED if status == 429 else UNAUTHENTICATED
-        retry = ((b"retry-after", b"%d" % max(1, round(wait + 0.5))),)
-        self._answer(visit, status, code, reason, retry, None)
+        seconds = max(1, round(wait + 0.5))
+        retry = ((b"retry-after", b"%d" % seconds),)
+        self._answer(visit, status, code, reason, retry, None, {"retryAfterSeconds": seconds})
 
     def _answer(
         self,
@@ -178,13 +179,15 @@ class Door:
         reason: str,
         headers: Headers,
         principal: Principal | None,
+        data: dict[str, int] | None = None,
     ) -> None:
         self._on_refused(
             Refused(visit.place.server_id, visit.address, visit.user_agent, status, reason, principal)
         )
         if visit.reply.closed:
             return
-        body = {"jsonrpc": "2.0", "error": {"code": code, "message": reason}}
+        error = {"code": code, "message": reason} | ({} if data is None else {"data": data})
+        body = {"jsonrpc": "2.0", "error": error}
         visit.reply.send(status, (*JSON, *headers, *visit.extra), msgspec.json.encode(body))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from mooring.gateway.exchange import Client, Exchange
@@ -32,10 +33,16 @@ class Watch:
         self.audit: Record | None = None
         self.rates: Rates | None = None
         self.metrics: Numbers | None = None
+        self.troubles: list[Callable[[], str | None]] = []
 
     @property
     def is_needed(self) -> bool:
-        return self.audit is not None or self.rates is not None or self.metrics is not None
+        watching = (self.audit, self.rates, self.metrics)
+        return bool(self.troubles) or any(part is not None for part in watching)
+
+    def reasons(self) -> list[str]:
+        """What is wrong with parts of the guard now."""
+        return [reason for trouble in self.troubles if (reason := trouble()) is not None]
 
     def admits(self, client: Client, method: str) -> bool:
         """Whether a notification may go on."""

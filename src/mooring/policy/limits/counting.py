@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from time import monotonic
 
+from mooring.errors import TooMuch
 from mooring.gateway.exchange import Exchange
 from mooring.gateway.principal import Caller
 from mooring.policy.gcra import Gcra
-from mooring.policy.limits.rules import NEVER_LIMITED, Limit, TooMuch
+from mooring.policy.limits.rules import NEVER_LIMITED, Limit
 from mooring.protocol import meta
 from mooring.transports.wire import Answer
 

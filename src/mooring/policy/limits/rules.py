@@ -4,26 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from math import ceil
 from typing import Final
 
-from mooring.errors import RATE_LIMITED, RpcError
 from mooring.gateway.principal import Caller
 
 NEVER_LIMITED: Final = frozenset({"notifications/cancelled", "notifications/initialized"})
 """Refusing these would keep work going that nobody wants, or break a session that was just let in."""
-
-
-class TooMuch(RpcError):
-    """A limit is reached; `retry_seconds` says when to try again."""
-
-    code = RATE_LIMITED
-
-    def __init__(self, what: str, retry_seconds: float) -> None:
-        self.retry_seconds = max(1, ceil(retry_seconds))
-        super().__init__(
-            f"{what}; try again in {self.retry_seconds} s", data={"retryAfterSeconds": self.retry_seconds}
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,17 +10,19 @@ from typing import Any, Final, cast
 import redis.asyncio as redis
 from redis.exceptions import RedisError
 
-from mooring.errors import RATE_LIMITED, RpcError
+from mooring.errors import TooMuch
 from mooring.gateway.exchange import Exchange, Handler
 from mooring.gateway.principal import Caller
 from mooring.policy.limits.counting import tool_of
-from mooring.policy.limits.rules import Limit, TooMuch
+from mooring.policy.limits.rules import Limit
 from mooring.transports.wire import Answer
 
 log = logging.getLogger(__name__)
 
 ASK_SECONDS: Final = 0.5
 """Longer than this a limit must not hold up a request."""
+AWAY_SECONDS: Final = 5.0
+"""When to try again while Redis is away: nobody knows, so not at once."""
 PREFIX: Final = "mooring:rate:"
 # The generic cell rate algorithm over all keys: either every one of them is charged, or none. Times are
 # microseconds of Redis's own clock, so that gateways with different clocks agree.
@@ -85,7 +87,14 @@ class SharedRates:
             log.error("the rate limits cannot be counted (%s); requests are %s", error, choice)
         self.available = False
         if not self._fails_open:
-            raise RpcError("the rate limits cannot be counted now; try again later", code=RATE_LIMITED)
+            raise TooMuch("the rate limits cannot be counted now", AWAY_SECONDS)
+
+    def trouble(self) -> str | None:
+        """For the health report."""
+        if self.available:
+            return None
+        choice = "let through" if self._fails_open else "refused"
+        return f"the rate limits cannot be counted: Redis is away, requests are {choice}"
 
     def _found(self) -> None:
         if not self.available:
