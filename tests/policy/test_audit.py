@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.policy.caller import Caller
 from tests.policy.shelf import Shelf, tool
-from tests.support.gateway import Gateway, running_gateway, stdio_server
+from tests.support.gateway import Gateway, http_server, running_gateway, stdio_server
 from tests.support.peers import SsePeer, StdioPeer
-from tests.support.waiting import eventually
 
 from mooring.policy.audit.ledger import Ledger, SigningKey, head_file, rotated_files
+from mooring.policy.audit.streamed import FailureScan
 from mooring.policy.audit.verifying import public_key, verify
 
 Json = dict[str, Any]
@@ -236,21 +236,49 @@ def test_after_a_kill_no_answered_call_is_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
-def test_an_answer_that_flows_through_is_written_down_before_its_end(tmp_path: Path) -> None:
-    from tests.support.gateway import http_server
-
+@pytest.mark.parametrize(("failed", "outcome"), [(False, "success"), (True, "application_error")])
+def test_an_answer_that_flows_through_is_written_down_before_its_end(
+    tmp_path: Path, failed: bool, outcome: str
+) -> None:
     with (
         http_server("one", tmp_path / "journal") as server,
         running_gateway(tmp_path, [server], audit={"enabled": True}) as gateway,
     ):
         caller = Caller(gateway.address, "one")
         caller.initialize()
-        said = caller.tool("big", {"bytes": 3_000_000, "size": 3_000_000})
-        event = eventually(lambda: [e for e in events(gateway) if e["type"] == "mcp_tool_call"], "the event")[
-            0
-        ]
-        assert event["outcome"] == "success"
-        assert event["metadata"]["extra"]["response_size_bytes"] == len(said.body)
+        said = caller.tool("big", {"bytes": 3_000_000, "failed": failed})
+        calls = [event for event in events(gateway) if event["type"] == "mcp_tool_call"]
+        assert [event["outcome"] for event in calls] == [outcome]
+        assert calls[0]["metadata"]["extra"]["streamed"]
+        assert calls[0]["metadata"]["extra"]["response_size_bytes"] == len(said.body)
+
+
+VALUES = st.recursive(
+    st.one_of(st.booleans(), st.sampled_from(["isError", '"isError":true', "\\", '"', "}", "[{"]), st.text()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.sampled_from(["isError", "text", '"isError":true,', "a"]), inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+
+
+@given(data=st.data(), content=VALUES, structured=VALUES, spaced=st.booleans())
+def test_a_failed_tool_is_found_however_its_answer_is_cut(
+    data: Any, content: Any, structured: Any, spaced: bool
+) -> None:
+    said = data.draw(st.sampled_from([None, True, False]))
+    members = [("content", content), ("structuredContent", structured)]
+    if said is not None:
+        members.insert(data.draw(st.integers(0, 2)), ("isError", said))
+    response = {"jsonrpc": "2.0", "result": dict(members), "id": 1}
+    separators = (" , ", " : ") if spaced else (",", ":")
+    text = json.dumps(response, separators=separators).encode()
+    scan = FailureScan()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    for start, end in zip((0, *cuts), (*cuts, len(text)), strict=True):
+        scan.feed(text[start:end])
+    assert scan.failed() is (said is True)
 
 
 @pytest.mark.e2e

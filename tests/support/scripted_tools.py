@@ -228,7 +228,7 @@ def run_tool(call: Call) -> Any:
             return Raw(b'{"resultType":"complete",' + data[1:] if call.modern else data)
         case "big":
             time.sleep(float(given.get("seconds", 0)))
-            return text("x" * int(given["bytes"]))
+            return text("x" * int(given["bytes"]), is_error=bool(given.get("failed")))
         case "whoami":
             about = {"pid": os.getpid(), "session": call.session.name, "client": call.session.client}
             return {**text("me"), "structuredContent": {**about, "capabilities": call.capabilities}}

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Any, Final
 
@@ -18,10 +19,11 @@ from mooring.gateway.principal import Caller, Principal
 from mooring.gateway.tracing import redact
 from mooring.policy.audit.events import HTTP_REQUEST, TOOL_DRIFT, Event, Source, Subjects, Target, type_of
 from mooring.policy.audit.ledger import Sink, now_text
+from mooring.policy.audit.streamed import AuditedRelay, FailureScan
 from mooring.policy.items import ABOUT, Absent
 from mooring.protocol import meta
 from mooring.protocol.versions import Era
-from mooring.transports.wire import Answer, Relay
+from mooring.transports.wire import Answer
 
 SUCCESS: Final = "success"
 FAILURE: Final = "failure"
@@ -189,7 +191,7 @@ class ServerAudit:
             del self._requests[exchange]
             return None
         if answer.relay is not None:
-            relay = AuditedRelay(answer.relay, lambda size, error: self._relayed(exchange, size, error))
+            relay = AuditedRelay(answer.relay, partial(self._relayed, exchange), self._scan_for(exchange))
             return msgspec.structs.replace(answer, relay=relay)
         outcome = SUCCESS
         if answer.error:
@@ -207,8 +209,13 @@ class ServerAudit:
         extra = {"error": str(why) if isinstance(why, RpcError) else type(error).__name__}
         self._write(exchange, outcome_of(error), 0, extra=extra)
 
-    def _relayed(self, exchange: Exchange, size: int, error: Exception | None) -> None:
-        self._write(exchange, SUCCESS if error is None else ERROR, size, extra={"streamed": True})
+    def _scan_for(self, exchange: Exchange) -> FailureScan | None:
+        wanted = self.audit.policy.application_errors and exchange.method == "tools/call"
+        return FailureScan() if wanted else None
+
+    def _relayed(self, exchange: Exchange, size: int, failed: bool, error: Exception | None) -> None:
+        outcome = ERROR if error is not None else APPLICATION_ERROR if failed else SUCCESS
+        self._write(exchange, outcome, size, extra={"streamed": True})
 
     def _write(
         self,
@@ -272,44 +279,6 @@ class ServerAudit:
         """Somebody was not let in."""
         target = Target(self._endpoint, "", "")
         self.audit.write(HTTP_REQUEST, DENIED, caller, target, extra={"status": status, "reason": reason})
-
-
-class AuditedRelay:
-    """An answer that flows through: its event is written before the last of it does."""
-
-    def __init__(self, relay: Relay, done: Callable[[int, Exception | None], None]) -> None:
-        self.length = relay.length
-        self._relay = relay
-        self._done: Callable[[int, Exception | None], None] | None = done
-        self._seen = 0
-
-    def attach(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None], /) -> None:
-        def data(chunk: bytes) -> None:
-            self._seen += len(chunk)
-            if self.length is not None and self._seen >= self.length:
-                self._finish(None)
-            on_data(chunk)
-
-        def end(error: Exception | None) -> None:
-            self._finish(error)
-            on_end(error)
-
-        self._relay.attach(data, end)
-
-    def _finish(self, error: Exception | None) -> None:
-        done, self._done = self._done, None
-        if done is not None:
-            done(self._seen, error)
-
-    def pause(self) -> None:
-        self._relay.pause()
-
-    def resume(self) -> None:
-        self._relay.resume()
-
-    def abort(self) -> None:
-        self._finish(ConnectionAbortedError("the client has gone"))
-        self._relay.abort()
 
 
 def outcome_of(error: BaseException) -> str:
