@@ -2,7 +2,7 @@
 
 import pytest
 
-from mooring.text import convert
+from mooring.text import ConversionLost, convert
 from mooring.text.schema import is_valid
 from mooring.text.tree import Node, children, doc, equal, mark, paragraph, text
 
@@ -133,17 +133,35 @@ def test_an_unknown_mark_on_a_block_survives() -> None:
 
 
 def test_a_finding_of_the_reader_says_where_it_is() -> None:
-    done = convert("ok\n\n- a {nothing=1}\n\n<div>\n\n::: layout\nx\n:::\n", "markdown", "adf")
-    assert [(entry.path, entry.kind) for entry in done.report.entries] == [
-        ("content/1", "lost"),
+    source = (
+        "ok\n\n- a {nothing=1}\n\n<div>\n\n::: layout\nx\n:::\n\n"
+        "::: info\n> *word* <kbd>key</kbd> :emoji[x]\n\n- one\n- two **`b`** [c](d){e=f}\n:::\n\n"
+        "> text\n>\n> # heading\n"
+    )
+    found = [(entry.path, entry.kind) for entry in convert(source, "markdown", "adf").report.entries]
+    assert found == [
+        ("content/1/content/0/content/0", "lost"),
         ("content/2", "kept"),
         ("content/3", "changed"),
+        ("content/4/content/0/content/2", "kept"),
+        ("content/4/content/0/content/4", "kept"),
+        ("content/4/content/0/content/5", "changed"),
+        ("content/4/content/0", "changed"),
+        ("content/4/content/1/content/1/content/0/content/1", "changed"),
+        ("content/4/content/1/content/1/content/0/content/3", "lost"),
+        ("content/5/content/1", "changed"),
     ]
+
+
+def test_a_loss_in_reading_is_an_error_that_says_where() -> None:
+    with pytest.raises(ConversionLost, match="content/1/content/1/content/0") as raised:
+        convert("a\n\n- b\n- c {nothing=1}\n", "markdown", "adf", strict=True)
+    assert raised.value.position.path == "content/1/content/1/content/0"
 
 
 def test_a_node_that_is_no_json_is_kept_as_text_and_reported() -> None:
     done = convert(':adf[x]{json="{bad"}\n\n```adf\n{bad\n```\n', "markdown", "adf")
     assert [(entry.path, entry.kind) for entry in done.report.entries] == [
-        ("content/0", "changed"),
+        ("content/0/content/0", "changed"),
         ("content/1", "changed"),
     ]

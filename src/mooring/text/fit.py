@@ -20,8 +20,9 @@ def fit(item: Node, parent: str, report: Report) -> list[Node]:
     if kind in allowed:
         _drop_marks(item, parent, report)
         return [item]
-    report.changed("", f"`{kind}` may not stand in `{parent}`; rewritten without it")
-    return [each for made in _rewritten(item, parent) for each in fit(made, parent, report)]
+    made = [each for made in _rewritten(item, parent) for each in fit(made, parent, report)]
+    report.changed(made[0] if made else item, f"`{kind}` may not stand in `{parent}`; rewritten without it")
+    return made
 
 
 def _drop_marks(item: Node, parent: str, report: Report) -> None:
@@ -34,7 +35,7 @@ def _drop_marks(item: Node, parent: str, report: Report) -> None:
     if len(kept) == len(marks):
         return
     gone = ", ".join(str(mark.get("type")) for mark in marks if mark not in kept)
-    report.lost("", f"`{item['type']}` in `{parent}` cannot have {gone}")
+    report.lost(item, f"`{item['type']}` in `{parent}` cannot have {gone}")
     if kept:
         item["marks"] = kept
     else:

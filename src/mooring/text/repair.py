@@ -1,10 +1,20 @@
-"""Makes a tree valid when somebody wrote attributes the schema does not know: drops them, never the words."""
+"""Makes nodes valid when somebody wrote attributes the schema does not know: drops them, never the words."""
 
 from typing import Any
 
 from mooring.text import schema
-from mooring.text.report import Path, Report
-from mooring.text.tree import INLINE_TYPES, Node, attributes, children, marks_of, paragraph, plain_text, text
+from mooring.text.report import Report
+from mooring.text.tree import (
+    INLINE_TYPES,
+    Node,
+    attributes,
+    children,
+    doc,
+    marks_of,
+    paragraph,
+    plain_text,
+    text,
+)
 
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "status": {"color": "neutral"},
@@ -15,35 +25,26 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
 }
 
 
-def repaired(document: Node, report: Report) -> Node:
-    """The document itself when it is valid; else a copy in which whatever breaks the schema is gone."""
-    if schema.is_valid(document):
-        return document
-    made = {
-        **document,
-        "content": [_node(each, ("content", at), report) for at, each in enumerate(children(document))],
-    }
-    if schema.is_valid(made):
-        return made
-    content = [
-        each if schema.is_valid({**made, "content": [each]}) else _words(each, ("content", at), report)
-        for at, each in enumerate(children(made))
-    ]
-    return {**made, "content": content}
+def repair(blocks: list[Node], report: Report) -> None:
+    """Change top-level nodes in place until each is valid; those that are stay as they are."""
+    for block in blocks:
+        if schema.is_valid(doc(block)):
+            continue
+        _node(block, report)
+        if not schema.is_valid(doc(block)):
+            _words(block, report)
 
 
-def _node(item: Node, path: Path, report: Report) -> Node:
-    if "content" in item:
-        below = [_node(each, (*path, "content", at), report) for at, each in enumerate(children(item))]
-        item = {**item, "content": below}
+def _node(item: Node, report: Report) -> None:
+    for child in children(item):
+        _node(child, report)
     if item["type"] == "text":
-        return _text(item, path, report)
-    if schema.is_valid_node(item):
-        return item
-    return _without_attributes(item, path, report)
+        _text(item, report)
+    elif not schema.is_valid_node(item):
+        _without_attributes(item, report)
 
 
-def _text(item: Node, path: Path, report: Report) -> Node:
+def _text(item: Node, report: Report) -> None:
     kept: list[Any] = []
     for mark in marks_of(item):
         known = {
@@ -56,14 +57,14 @@ def _text(item: Node, path: Path, report: Report) -> Node:
         if valid:
             kept.append(made)
         if made != mark or not valid:
-            report.lost(path, f"mark `{mark['type']}` cannot be as written")
-    if kept == marks_of(item):
-        return item
-    made = {"type": "text", "text": item["text"]}
-    return {**made, "marks": kept} if kept else made
+            report.lost(item, f"mark `{mark['type']}` cannot be as written")
+    if kept:
+        item["marks"] = kept
+    else:
+        item.pop("marks", None)
 
 
-def _without_attributes(item: Node, path: Path, report: Report) -> Node:
+def _without_attributes(item: Node, report: Report) -> None:
     """Leave out one attribute, then every optional one, then take what products do by default."""
     attrs = attributes(item)
     for candidate in (*({key: value for key, value in attrs.items() if key != name} for name in attrs), {}):
@@ -73,12 +74,19 @@ def _without_attributes(item: Node, path: Path, report: Report) -> Node:
                 made["attrs"] = fixed
             if schema.is_valid_node(made):
                 gone = ", ".join(f"`{name}`" for name in attrs if attrs[name] != fixed.get(name))
-                report.lost(path, f"`{item['type']}` cannot have {gone} as written")
-                return made
-    return _words(item, path, report)
+                report.lost(item, f"`{item['type']}` cannot have {gone} as written")
+                _become(item, made)
+                return
+    _words(item, report)
 
 
-def _words(item: Node, path: Path, report: Report) -> Node:
-    report.changed(path, f"`{item['type']}` does not follow the schema; only its words were kept")
+def _words(item: Node, report: Report) -> None:
+    report.changed(item, f"`{item['type']}` does not follow the schema; only its words were kept")
     words = text(plain_text(item) or f"[{item['type']}]")
-    return words if item["type"] in INLINE_TYPES else paragraph(words)
+    _become(item, words if item["type"] in INLINE_TYPES else paragraph(words))
+
+
+def _become(item: Node, made: Node) -> None:
+    """The same object with other content: findings about it stay about it."""
+    item.clear()
+    item.update(made)

@@ -86,7 +86,9 @@ class Sidecar:
             )
         if markdown == base:
             return Restored(document, report)
-        made = _Restoring(self, document, shown, report).run(read_blocks(markdown, report), markdown)
+        found = Report()
+        made = _Restoring(self, document, shown, report).run(read_blocks(markdown, found), markdown, found)
+        report.settle(walk(made))
         if not allow_media_loss:
             _require_media(document, made)
         return Restored(made, report)
@@ -150,11 +152,14 @@ class _Restoring:
         self._titles: dict[Path, str] = {}
         self._leading: list[Node] = []
 
-    def run(self, blocks: list[SourceBlock], markdown: str) -> Node:
+    def run(self, blocks: list[SourceBlock], markdown: str, found: Report) -> Node:
+        """The document with the changed ones of these blocks; `found` is what reading all of them found."""
         lines = markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         sources = ["\n".join(lines[block.start_line : block.end_line]).strip("\n") for block in blocks]
         for operation, i1, i2, j1, j2 in _opcodes(self._texts, sources):
             if operation != "equal":
+                near = self._units[min(i1, len(self._units) - 1)].path if self._units else ()
+                self._report.take(found, [each for block in blocks[j1:j2] for each in block.findings], near)
                 self._changed(i1, i2, blocks[j1:j2], sources[j1:j2])
         return self._rebuilt(self._document, (), self._leading)
 

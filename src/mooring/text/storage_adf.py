@@ -95,7 +95,8 @@ def _read_node(reading: Reading, made: Element, place: Place) -> Node | None:
                 content += reading.blocks(part.children, place.inside(kind))
         else:
             return None
-    node |= {"attrs": attrs} if attrs else {}
+    # The schema wants attributes on this one even when there are none.
+    node |= {"attrs": attrs} if attrs or kind == "nestedExpand" else {}
     node |= {"marks": marks} if marks else {}
     node |= {"content": content} if content else {}
     return with_extras(node, spellings)

@@ -40,8 +40,14 @@ def read_container(reading: Reading, token: Token, at: int, stop: int, parent: s
         case "adf":
             return _adf(reading, at, stop, given)
         case _:
-            reading.report.changed("", f"`::: {name}` stands alone; only its content was kept")
-            return reading.blocks(at + 1, stop, parent)
+            found = reading.blocks(at + 1, stop, parent)
+            reading.report.changed(_first(found), f"`::: {name}` stands alone; only its content was kept")
+            return found
+
+
+def _first(found: list[Node]) -> Node | str:
+    """What a finding about a container that is gone is about."""
+    return found[0] if found else ""
 
 
 def _body(reading: Reading, at: int, stop: int, kind: str) -> list[Node]:
@@ -51,12 +57,11 @@ def _body(reading: Reading, at: int, stop: int, kind: str) -> list[Node]:
 def _panel(reading: Reading, name: str, at: int, stop: int, given: Attributes) -> Node:
     kind = name if name != "panel" else given.pop("type", None)
     attrs = {"panelType": kind} if kind else ({} if "attrs" in given else {"panelType": "info"})
+    node: Node = {"type": "panel", "attrs": attrs, "content": _body(reading, at, stop, "panel")}
     if kind and kind not in (*PANELS, "custom"):
-        reading.report.changed("", f"there is no `{kind}` panel; an info panel was made")
-        attrs = {"panelType": "info"}
-    return reading.apply(
-        {"type": "panel", "attrs": attrs, "content": _body(reading, at, stop, "panel")}, given
-    )
+        reading.report.changed(node, f"there is no `{kind}` panel; an info panel was made")
+        attrs["panelType"] = "info"
+    return reading.apply(node, given)
 
 
 def _expand(reading: Reading, token: Token, at: int, stop: int, parent: str) -> Node:
@@ -82,8 +87,11 @@ def _layout(reading: Reading, at: int, stop: int, given: Attributes) -> list[Nod
             others = True
         index = end + 1
     if others or not 2 <= len(columns) <= 3:
-        reading.report.changed("", "a layout has two or three columns and nothing else; its content was kept")
-        return _unwrapped(reading, at, stop)
+        found = _unwrapped(reading, at, stop)
+        reading.report.changed(
+            _first(found), "a layout has two or three columns and nothing else; its content was kept"
+        )
+        return found
     for column in columns:
         column.setdefault("attrs", {}).setdefault("width", round(100 / len(columns), 2))
     return [reading.apply({"type": "layoutSection", "content": columns}, given)]
@@ -142,7 +150,6 @@ def _decisions(reading: Reading, at: int, stop: int, given: Attributes) -> Node:
         if block["type"] == "decisionItem":
             items.append(block)
         else:
-            reading.report.changed("", "only list items can be decisions")
             words = plain_text(block)
             items.append(
                 {
@@ -152,6 +159,7 @@ def _decisions(reading: Reading, at: int, stop: int, given: Attributes) -> Node:
                 }
             )
             items[-1]["attrs"]["localId"] = reading.identifiers.make("item", words)
+            reading.report.changed(items[-1], "only list items can be decisions")
     node: Node = {"type": "decisionList", "attrs": {}, "content": items}
     explicit = "attrs" in given
     reading.apply(node, given)
@@ -170,9 +178,11 @@ def _table(reading: Reading, at: int, stop: int, given: Attributes) -> Node:
         if token.type == "directive_open" and token.meta["name"] == "row":
             rows.append(_row(reading, index, end))
         else:
-            reading.report.changed("", "something between the rows of a table was put into a row of its own")
             content = reading.blocks(index, end + 1, "tableCell") or [{"type": "paragraph"}]
             rows.append({"type": "tableRow", "content": [{"type": "tableCell", "content": content}]})
+            reading.report.changed(
+                rows[-1], "something between the rows of a table was put into a row of its own"
+            )
         index = end + 1
     if not rows:
         return {"type": "paragraph"}
@@ -247,8 +257,9 @@ def _adf(reading: Reading, at: int, stop: int, given: Attributes) -> list[Node]:
     except ValueError:
         node = None
     if not isinstance(node, dict) or not isinstance(cast(Node, node).get("type"), str):
-        reading.report.changed("", "`::: adf` without a node in `json`; only its content was kept")
-        return reading.blocks(at + 1, stop, "doc")
+        found = reading.blocks(at + 1, stop, "doc")
+        reading.report.changed(_first(found), "`::: adf` without a node in `json`; only its content was kept")
+        return found
     made = cast(Node, node)
     if given.get("inline") == "true":
         made["content"] = _caption(reading, at, stop, {}).get("content", [])
@@ -278,9 +289,10 @@ def read_leaf(reading: Reading, token: Token) -> list[Node]:
         case "sync":
             return [_identified(reading, {"type": "syncBlock", "attrs": {}}, label, given)]
         case _:
-            reading.report.changed("", f"`::{name}` stands outside a table row; it became a paragraph")
             content = reading.inline.read(token.meta["label"])
-            return [{"type": "paragraph", "content": content} if content else {"type": "paragraph"}]
+            made: Node = {"type": "paragraph", "content": content} if content else {"type": "paragraph"}
+            reading.report.changed(made, f"`::{name}` stands outside a table row; it became a paragraph")
+            return [made]
 
 
 def _card(reading: Reading, label: str, given: Attributes) -> Node:

@@ -73,19 +73,21 @@ def _plain(
     entries: list[Node] = []
     made["content"] = entries
     for item in items:
-        if item.box is not None:
-            _restore_box(reading, item)
+        demoted = item.box is not None and _restore_box(reading, item)
         content = reading.blocks(item.start, item.end, "listItem") or [{"type": "paragraph"}]
         entries.append(reading.apply({"type": "listItem", "content": content}, item.given))
+        if demoted:
+            reading.report.changed(entries[-1], "a task among ordinary items became text")
     return reading.apply(made, given)
 
 
-def _restore_box(reading: Reading, item: _Item) -> None:
+def _restore_box(reading: Reading, item: _Item) -> bool:
     """A box in a list that is no task list is only text."""
-    if item.start < item.end and reading.tokens[item.start].type == "paragraph_open":
-        inline = reading.tokens[item.start + 1]
-        inline.content = f"\\[{item.box}] {inline.content}"
-        reading.report.changed("", "a task among ordinary items became text")
+    if item.start >= item.end or reading.tokens[item.start].type != "paragraph_open":
+        return False
+    inline = reading.tokens[item.start + 1]
+    inline.content = f"\\[{item.box}] {inline.content}"
+    return True
 
 
 def _tasks(reading: Reading, items: list[_Item], given: Attributes) -> Node | None:
@@ -175,7 +177,7 @@ def _decision(reading: Reading, item: _Item) -> Node:
             made["content"] = content
         start += 3
     for block in reading.blocks(start, item.end, "?"):
-        reading.report.changed("", "a decision holds one line; the rest was appended to it")
+        reading.report.changed(made, "a decision holds one line; the rest was appended to it")
         made.setdefault("content", []).append({"type": "text", "text": " " + (plain_text(block) or "…")})
     _identify(reading, made, given)
     return made

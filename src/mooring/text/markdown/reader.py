@@ -16,9 +16,10 @@ from mooring.text.markdown.inline_reader import InlineReader
 from mooring.text.markdown.lists_reader import read_list
 from mooring.text.markdown.tables_reader import read_table
 from mooring.text.markdown.trimming import split_attributes
-from mooring.text.repair import repaired
+from mooring.text.repair import repair
 from mooring.text.report import Report
-from mooring.text.tree import Node, doc, raw_block
+from mooring.text.schema import is_valid
+from mooring.text.tree import Node, doc, raw_block, walk
 from mooring.text.tree import attributes as attributes_of
 
 _NEWLINES = re.compile(r"\r\n?")
@@ -31,24 +32,36 @@ _EXPLICIT = re.compile(r"\b(?:attrs|marks|json|href)='|^[ >]*```adf", re.MULTILI
 
 @dataclass(frozen=True, slots=True)
 class SourceBlock:
-    """A run of top-level nodes and the lines of Markdown they came from."""
+    """A run of top-level nodes, the lines of Markdown they came from, and which findings are about them."""
 
     nodes: list[Node]
     start_line: int
     end_line: int
+    findings: list[int]
 
 
 def read_document(source: str, report: Report) -> Node:
     made = doc(*(node for block in read_blocks(source, report) for node in block.nodes))
-    # What is given as ADF is taken as it is, even when the schema does not know it (yet).
-    return made if _EXPLICIT.search(source) else repaired(made, report)
+    report.settle(walk(made))
+    return made
 
 
 def read_blocks(source: str, report: Report) -> list[SourceBlock]:
+    """The blocks of a text; findings about them are not settled yet."""
     source = _NEWLINES.sub("\n", source).replace("\0", "\ufffd")
     environment: dict[str, Any] = {}
     tokens = html.expand_details(_parsed(source, environment), lambda inner: _parsed(inner, {}))
-    return BlockReader(report, environment, tokens).top_level()
+    blocks = BlockReader(report, environment, tokens).top_level()
+    if is_valid(doc(*(node for block in blocks for node in block.nodes))):
+        return blocks
+    lines = source.split("\n")
+    for block in blocks:
+        # What is given as ADF is taken as it is, even when the schema does not know it (yet).
+        if not _EXPLICIT.search("\n".join(lines[block.start_line : block.end_line])):
+            start = len(report.entries)
+            repair(block.nodes, report)
+            block.findings.extend(range(start, len(report.entries)))
+    return blocks
 
 
 def _parsed(source: str, environment: dict[str, Any]) -> list[Token]:
@@ -96,12 +109,14 @@ class BlockReader:
             count += len(nodes)
             lines = [token.map for token in self.tokens[start:at] if token.map]
             first, end = lines[0][0], max(each[1] for each in lines)
+            findings = list(range(reported, len(self.report.entries)))
             if made and nodes and nodes[0]["type"] == "caption":
                 count -= 1
-                nodes = self._captioned(made[-1].nodes, nodes)
-                made[-1] = SourceBlock(made[-1].nodes + nodes, made[-1].start_line, end)
+                before = made[-1]
+                nodes = before.nodes + self._captioned(before.nodes, nodes)
+                made[-1] = SourceBlock(nodes, before.start_line, end, before.findings + findings)
                 continue
-            made.append(SourceBlock(nodes, first, end))
+            made.append(SourceBlock(nodes, first, end, findings))
         return made
 
     def blocks(self, at: int, end: int, parent: str) -> list[Node]:
@@ -110,17 +125,17 @@ class BlockReader:
         pending = Pending()
         while at < end:
             at = self._one(at, end, parent, made, pending)
-        self._unused(pending)
+        self._unused(pending, made)
         return made
 
     def _one(self, at: int, end: int, parent: str, made: list[Node], pending: Pending) -> int:
         token = self.tokens[at]
         while token.type == "attribute_line":
-            self._unused(pending)
+            self._unused(pending, made)
             pending.given = token.meta["given"]
             at += 1
             if at >= end:
-                self._unused(pending)
+                self._unused(pending, made)
                 return at
             token = self.tokens[at]
         stop = self.close_of(at)
@@ -132,12 +147,12 @@ class BlockReader:
                 made += self._captioned(made, [node]) if made else [node]
             else:
                 made += fit.fit(node, parent, self.report)
-        self._unused(pending)
+        self._unused(pending, made)
         return stop + 1
 
-    def _unused(self, pending: Pending) -> None:
+    def _unused(self, pending: Pending, made: list[Node]) -> None:
         for name in pending.take():
-            self.report.lost("", f"attribute `{name}` has nothing to apply to")
+            self.report.lost(made[-1] if made else "", f"attribute `{name}` has nothing to apply to")
 
     def close_of(self, at: int) -> int:
         """The index of the token that closes the one at `at` (itself when it opens nothing)."""
@@ -145,7 +160,7 @@ class BlockReader:
 
     def apply(self, node: Node, given: attributes.Attributes) -> Node:
         for name in attributes.apply(node, given) if given else ():
-            self.report.lost("", f"`{node['type']}` has no attribute `{name}`, or not with that value")
+            self.report.lost(node, f"`{node['type']}` has no attribute `{name}`, or not with that value")
         if "marks" in given:
             # Marks written out are for what the schema does not know here.
             self.exempt.add(id(node))
@@ -221,9 +236,9 @@ class BlockReader:
         if language == "adf" and not given and (found := _node(code)):
             self.exempt.add(id(found))
             return found
-        if language == "adf" and not given:
-            self.report.changed("", "the code block `adf` holds no node as JSON; it stays a code block")
         node: Node = {"type": "codeBlock"}
+        if language == "adf" and not given:
+            self.report.changed(node, "the code block `adf` holds no node as JSON; it stays a code block")
         given = {**pending.take(), **given}
         if "language" in given:
             language = None
@@ -265,8 +280,9 @@ class BlockReader:
         table = html.read_table(source)
         if table is not None:
             return [table]
-        self.report.kept("", "HTML is kept as its source")
-        return [raw_block("html", source)]
+        made = raw_block("html", source)
+        self.report.kept(made, "HTML is kept as its source")
+        return [made]
 
     def _captioned(self, before: list[Node], nodes: list[Node]) -> list[Node]:
         """A caption belongs to the image before it."""
@@ -275,8 +291,9 @@ class BlockReader:
         if target and target["type"] == "mediaSingle" and len(target["content"]) == 1:
             target["content"].append(caption)
             return rest
-        self.report.changed("", "a caption without an image became a paragraph")
-        return [{**caption, "type": "paragraph"}, *rest]
+        caption["type"] = "paragraph"
+        self.report.changed(caption, "a caption without an image became a paragraph")
+        return nodes
 
 
 def _closers(tokens: list[Token]) -> dict[int, int]:
