@@ -38,6 +38,7 @@ SHARED_CAPABILITIES: Final = (
 )
 """What we declare where one session serves many clients; a request that its caller cannot take is refused
 then."""
+TASK_STATUS: Final = "notifications/tasks/status"
 OWN_INFO: Final = b'{"name":"mooring","version":"0.1.0"}'
 CANCEL_SECONDS: Final = 2.0
 OWN_REQUEST_SECONDS: Final = 10.0
@@ -312,8 +313,8 @@ class LegacySession(UpstreamSession):
     def _sole_call(self, envelope: Envelope) -> Exchange | None:
         """On a shared channel a message can be tied to a call only if all calls in flight are one
         client's."""
-        if not self.calls:
-            return None
+        if not self.calls or (self.owner is None and envelope.method == TASK_STATUS):
+            return None  # a shared server's tasks are not those of whoever calls just now
         if self.wire.correlates:
             # Only a request needs somebody to answer it; everything else has a place of its own.
             alone = len(self.calls) == 1 and self.owner is None and bool(envelope.id) and not self._deaf

@@ -33,6 +33,7 @@ from mooring.gateway.listening import ListenStream
 from mooring.gateway.modern_session import INPUT_METHODS
 from mooring.gateway.param_headers import ParamHeaders
 from mooring.gateway.subscriptions import Filter
+from mooring.gateway.task_owners import TaskOwners
 from mooring.gateway.tasks import TaskTable
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream import Upstream
@@ -58,6 +59,7 @@ GONE_IN_MODERN: Final = frozenset(
 MODERN_TASK_METHODS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
 OURS_IN_MODERN: Final = GONE_IN_MODERN | MODERN_TASK_METHODS | {"server/discover", "subscriptions/listen"}
 """What the gateway has to look at itself."""
+EXTENSION_NAME: Final = tasks.EXTENSION.encode()
 NOT_IN_LEGACY: Final = frozenset({"server/discover", "subscriptions/listen"})
 
 
@@ -80,6 +82,7 @@ class Server:
         self.tracer = tracer
         self.exchanges: dict[Exchange, None] = {}
         self.tasks = TaskTable(interactions)
+        self._task_owners = TaskOwners()
         self._param_headers = ParamHeaders()
         self._input_calls = InputCalls(upstream, interactions)
         self.hearing = Hearing(upstream)
@@ -141,6 +144,8 @@ class Server:
                 return False
         elif self._param_headers or self._looks_at is None or exchange.method in self._looks_at:
             return False
+        elif EXTENSION_NAME in exchange.client.capabilities:
+            return False  # its answer may be a task, whose owner has to be remembered
         return self.upstream.begin_directly(self, exchange)
 
     def goes_directly(self, method: str, body: bytes) -> bool:
@@ -280,12 +285,17 @@ class Server:
             return await self._discover(exchange)
         if method == "subscriptions/listen":
             return await self._listen(exchange)
-        if method in MODERN_TASK_METHODS and _is_ours(exchange):
-            return self.tasks.answer_modern(exchange)
+        if method in MODERN_TASK_METHODS:
+            if _is_ours(exchange):
+                return self.tasks.answer_modern(exchange)
+            return await self._task_owners.ask(exchange, self.upstream.call)
         if method in INPUT_METHODS:
             if method == "tools/call" and self._param_headers:
                 self._param_headers.check(exchange)
-            return await self._input_calls.call(exchange)
+            answer = await self._input_calls.call(exchange)
+            if answer is not None and method == "tools/call":
+                self._task_owners.learn(exchange.client, answer)
+            return answer
         return await self.upstream.call(exchange)
 
     # Tasks
@@ -294,7 +304,7 @@ class Server:
         """A 2025-11-25 client may want a task; where the server has none of that kind, we keep it."""
         wish = tasks.wish_of(exchange.envelope.params)
         if wish is None or exchange.client.version < V2025_11_25 or await self._has_tasks(exchange.client):
-            return await self.upstream.call(exchange)
+            return await self._task_owners.start(exchange, self.upstream.call)
         params, ttl = wish
         envelope = jsonrpc.Envelope("2.0", exchange.envelope.id, exchange.method, Raw(params))
         body = jsonrpc.request(envelope.id, exchange.method, params)
@@ -306,7 +316,7 @@ class Server:
 
     async def _legacy_task(self, exchange: Exchange) -> Answer:
         if not _is_ours(exchange) and await self._has_tasks(exchange.client):
-            return await self.upstream.call(exchange)
+            return await self._task_owners.ask(exchange, self.upstream.call)
         exchange.deadline = exchange.final_deadline
         return await self.tasks.answer_legacy(exchange)
 
@@ -381,6 +391,7 @@ class Server:
             raise InvalidParams(f"`notifications` cannot be read: {error}") from None
         if len(wish.resource_subscriptions) + len(wish.task_ids) > MAX_SUBSCRIPTIONS:
             raise InvalidParams(f"a stream has at most {MAX_SUBSCRIPTIONS} subscriptions")
+        wish = self._task_owners.narrow(exchange.client, wish)
         session = await self.upstream.session_for(exchange.client)
         stream = ListenStream(exchange, wish)
         exchange.deadline = exchange.final_deadline = float("inf")
