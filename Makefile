@@ -45,7 +45,7 @@ test: .venv/dev
 	-@$(BIN)/python -m tests.conformance.setup
 	-@$(BIN)/python -m tests.workloads.sandbox_setup
 	-@$(BIN)/python scripts/setup_browser.py
-	$(PYTEST) || { [ $$? -eq 1 ] && echo "once more, alone, what failed" && \
+	$(PYTEST) -n auto --dist loadfile || { [ $$? -eq 1 ] && echo "once more, alone, what failed" && \
 		$(PYTEST) --last-failed --last-failed-no-failures=none; }
 
 test-containers: .venv/dev
