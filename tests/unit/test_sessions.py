@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, cast
 
 import pytest
@@ -9,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mooring.errors import SessionGone
-from mooring.gateway.clients import LegacyClient
+from mooring.gateway.clients import STANDALONE, LegacyClient
 from mooring.gateway.principal import NOBODY
 from mooring.gateway.sealing import Seal
 from mooring.gateway.server import Server
-from mooring.gateway.sessions import SessionTable
+from mooring.gateway.sessions import KEEP_ALIVE_SECONDS, SessionTable
 from mooring.gateway.tracing import Tracer
 
 TTL = 10.0
@@ -100,3 +101,33 @@ def test_a_long_sleep_of_the_machine_ends_what_it_outlasted() -> None:
     fresh = table.create(server, 999_999.0)
     assert table.sweep(1_000_000.0) == [old]
     assert first_expiry(table, 1_000_000.0, 1_000_020.0)[1] == [fresh]
+
+
+class Outlet:
+    """As much of an open stream as keeping it alive needs."""
+
+    def __init__(self) -> None:
+        self.written: list[float] = []
+        self.now = 0.0
+
+    def keep_alive(self) -> None:
+        self.written.append(self.now)
+
+
+def test_streams_are_kept_alive_each_in_its_turn_and_not_all_at_once() -> None:
+    table, server, _ = new_table()
+    outlets = [Outlet() for _ in range(120)]
+    for outlet in outlets:
+        stream = table.create(server, 1e9).stream(STANDALONE)
+        stream.live = cast("Any", outlet)
+    for look in range(1, 400):
+        for outlet in outlets:
+            outlet.now = look * SWEEP
+        before = sum(len(outlet.written) for outlet in outlets)
+        table.sweep(look * SWEEP)
+        assert sum(len(outlet.written) for outlet in outlets) - before <= 4
+    for outlet in outlets:
+        moments = [0.0, *outlet.written, 400 * SWEEP]
+        gaps = [later - earlier for earlier, later in pairwise(moments)]
+        assert max(gaps) <= 2 * KEEP_ALIVE_SECONDS + 1
+        assert min(gaps[1:-1]) >= KEEP_ALIVE_SECONDS - 1

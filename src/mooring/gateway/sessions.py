@@ -19,7 +19,6 @@ PURPOSE: Final = "mooring:session"
 SESSION_ID_SECONDS: Final = 30 * 24 * 3600.0
 """How long another worker or replica could recognise an id as one of ours; the session itself ends much
 earlier."""
-STREAMS_SWEEP_SECONDS: Final = 10.0
 LOOKS_PER_SECOND: Final = 4
 BUSY_LOOK_SECONDS: Final = 0.5
 """How soon a session is looked at again that outlived its time only because something was going on in it."""
@@ -27,6 +26,7 @@ MAX_SESSIONS: Final = 50_000
 """Sessions cost memory before their client has proved anything; a flood of them must stop somewhere."""
 CLOSE_SECONDS: Final = 5.0
 KEEP_ALIVE_SECONDS: Final = 15.0
+"""How long a round takes in which every session is visited once."""
 
 
 class TooManySessions(MooringError):
@@ -43,8 +43,9 @@ class SessionTable:
         self._sessions: dict[bytes, tuple[LegacyClient, Server, int]] = {}
         self._due: dict[int, dict[LegacyClient, None]] = {}
         self._swept = 0
-        self._next_streams_sweep = 0.0
-        self._next_keep_alive = 0.0
+        self._round: list[LegacyClient] = []
+        self._round_began = 0.0
+        self._visited = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -118,15 +119,20 @@ class SessionTable:
 
     def sweep(self, now: float) -> list[LegacyClient]:
         """Keep streams alive, forget old ones, and name the sessions that have been idle for too long."""
-        if now >= self._next_keep_alive:
-            self._next_keep_alive = now + KEEP_ALIVE_SECONDS
-            for client, _, _ in self._sessions.values():
-                client.keep_alive()
-        if now >= self._next_streams_sweep:
-            self._next_streams_sweep = now + STREAMS_SWEEP_SECONDS
-            for client, _, _ in self._sessions.values():
-                client.forget_old_streams(now)
+        self._visit_some(now)
         return [client for client in self._those_due(now) if self._is_expired(client, now)]
+
+    def _visit_some(self, now: float) -> None:
+        """As many as the time asks for: thousands of streams that all speak at once would hold up calls."""
+        share = (now - self._round_began) / KEEP_ALIVE_SECONDS
+        due = min(len(self._round), int(len(self._round) * share))
+        for client in self._round[self._visited : due]:
+            client.keep_alive()
+            client.forget_old_streams(now)
+        self._visited = due
+        if share >= 1:
+            self._round = [client for client, _, _ in self._sessions.values()]
+            self._round_began, self._visited = now, 0
 
     # Every session is noted for the moment at which it would expire if nothing happened. Only then is it
     # looked at again: ten thousand idle sessions cost nothing meanwhile, and a request costs no bookkeeping.
