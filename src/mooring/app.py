@@ -186,7 +186,9 @@ class Gateway:
         files.links.base = self._url
         await files.start()
         self._files = files
-        requests = FileRequests(files, self.servers, self._sessions, lambda: self._app.rules)
+        requests = FileRequests(
+            files, self.servers, self._sessions, lambda: self._app.rules, self._guard.watch_for
+        )
         downloads = Downloads(requests, artifacts=config.core.allow_artifacts_download)
         self._app.add_prefix(f"{files.links.upload_path}/".encode(), Uploads(requests).endpoint)
         self._app.add_prefix(b"/artifacts/", downloads.endpoint)
@@ -226,6 +228,7 @@ class Gateway:
 
         config = self._config
         groups = Groups(self._store, self._supervisor)
+        local = Caller(local_principal(), "unix") if config.auth.mode != "none" else NOBODY
         system = SystemOperations(
             self.servers,
             self._sessions,
@@ -235,14 +238,14 @@ class Gateway:
             version=__version__,
             pid=os.getpid(),
             max_message_bytes=config.limits.max_message_bytes,
-            local=Caller(local_principal(), "unix") if config.auth.mode != "none" else NOBODY,
+            local=local,
             stop=self.stop_wanted.set,
         )
         operations = [
             *system.table(),
             *self._ecosystem.table(WorkloadOperations(self._supervisor, groups, self.url_of).table()),
             *GroupOperations(groups, self._supervisor).table(),
-            *FileOperations(lambda: self._files).table(),
+            *FileOperations(lambda: self._files, local).table(),
         ]
         return RestApi(self._dispatcher, operations, __version__).handle
 
@@ -270,6 +273,7 @@ class Gateway:
             metrics=self._guard.hooks.metrics,
             door=self._door(),
             place_of=self._place,
+            links_need_credentials=config.auth.links_need_credentials,
             documents=dict(filter(None, (self._document(name) for name in self.servers))),
             mounts={
                 entry.mount_path.encode(): f"/mcp/{entry.id}".encode()

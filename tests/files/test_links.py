@@ -27,31 +27,31 @@ def links(key: bytes = KEY) -> Links:
     return made
 
 
-def parts(url: str) -> tuple[str, str, str]:
+def parts(url: str) -> tuple[str, str, str, str]:
     path, _, query = url.removeprefix("http://127.0.0.1:1").partition("?")
-    expires, signature = (pair.partition("=")[2] for pair in query.split("&"))
-    return path, expires, signature
+    expires, owner, signature = (pair.partition("=")[2] for pair in query.split("&"))
+    return path, expires, owner, signature
 
 
 def test_a_download_link_holds_until_it_expires() -> None:
-    links().check_download(*parts(links().download_url(RECORD, time.time() + 60)))
+    links().check_download(*parts(links().download_url(RECORD, time.time() + 60, "me")))
     with pytest.raises(Gone, match="expired"):
-        links().check_download(*parts(links().download_url(RECORD, time.time() - 60)))
+        links().check_download(*parts(links().download_url(RECORD, time.time() - 60, "me")))
 
 
 def test_another_key_signs_nothing_here() -> None:
     with pytest.raises(Refused):
-        links().check_download(*parts(links(b"x" * 32).download_url(RECORD, time.time() + 60)))
+        links().check_download(*parts(links(b"x" * 32).download_url(RECORD, time.time() + 60, "me")))
     with pytest.raises(Refused):
         links().read_ticket(ticket(links(b"x" * 32), 60), "files")
 
 
 def ticket(made: Links, ttl: float) -> str:
-    return made.upload_url(Ticket("files", "1" * 32), ttl).partition("ticket=")[2]
+    return made.upload_url(Ticket("files", "1" * 32, "me"), ttl).partition("ticket=")[2]
 
 
 def test_a_ticket_is_for_one_server_and_a_while() -> None:
-    assert links().read_ticket(ticket(links(), 60), "files") == Ticket("files", "1" * 32)
+    assert links().read_ticket(ticket(links(), 60), "files") == Ticket("files", "1" * 32, "me")
     with pytest.raises(NotFound):
         links().read_ticket(ticket(links(), 60), "others")
     with pytest.raises(Gone, match="expired"):

@@ -122,6 +122,7 @@ def limits_part(config: Config) -> Part:
         if rates is not None:
             counted = ServerRates(rates, entry.id)
             watch.rates = counted
+            watch.spend = counted.spend
             found.append(Step("rate limits", check=counted.check))
         if config.limits.concurrency:
             running = ServerConcurrency(together, entry.id)
@@ -140,7 +141,9 @@ def _shared_rates(config: Config, limits: list[Limit]) -> tuple[Callable[[Server
 
     def step(entry: Server, watch: Watch) -> Step:
         watch.troubles.append(rates.trouble)
-        return Step("rate limits", middleware=ServerSharedRates(rates, entry.id))
+        counted = ServerSharedRates(rates, entry.id)
+        watch.spend = counted.spend
+        return Step("rate limits", middleware=counted)
 
     return step, rates.close
 

@@ -21,10 +21,11 @@ ONCE_SECONDS: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """What an upload URL allows: to put files into one scope of one server."""
+    """What an upload URL allows: to put files into one scope of one server, for whoever asked for it."""
 
     server: str
     scope: str
+    principal: str
 
 
 class Links:
@@ -37,7 +38,7 @@ class Links:
         self._key = hmac.new(key, b"mooring:download", hashlib.sha256).digest()
 
     def upload_url(self, ticket: Ticket, ttl_seconds: float) -> str:
-        values = {"server": ticket.server, "scope": ticket.scope}
+        values = {"server": ticket.server, "scope": ticket.scope, "principal": ticket.principal}
         sealed = self._seal.wrap(UPLOAD, values, ttl_seconds=ttl_seconds)
         return f"{self.base}{self.upload_path}/{quote(ticket.server)}?ticket={sealed}"
 
@@ -45,7 +46,7 @@ class Links:
         values = self._unsealed(UPLOAD, text, "get a new one with the `get_upload_url` tool")
         if values.get("server") != server:
             raise NotFound("this upload link is for another server")
-        return Ticket(server, str(values["scope"]))
+        return Ticket(server, str(values["scope"]), str(values["principal"]))
 
     def once_url(self, record: FileRecord) -> str:
         """An address that one request can fetch the file from."""
@@ -68,18 +69,24 @@ class Links:
         name = quote(record.name, safe="")
         return f"/artifacts/{quote(record.server)}/{record.scope}/{record.id}/{name}"
 
-    def download_url(self, record: FileRecord, expires: float) -> str:
+    def download_url(self, record: FileRecord, expires: float, principal: str) -> str:
         path = self.download_path(record)
-        moment = int(expires)
-        return f"{self.base}{path}?expires={moment}&signature={self._signature(path, moment)}"
+        moment, owner = int(expires), self.owner(principal)
+        signature = self._signature(path, moment, owner)
+        return f"{self.base}{path}?expires={moment}&for={owner}&signature={signature}"
 
-    def check_download(self, path: str, expires: str, signature: str) -> None:
+    def owner(self, principal: str) -> str:
+        """Stands for whoever was given a link, and tells nobody who that is."""
+        return hmac.new(self._key, f"owner\n{principal}".encode(), hashlib.sha256).hexdigest()[:16]
+
+    def check_download(self, path: str, expires: str, owner: str, signature: str) -> None:
         if not expires.isdigit() or len(expires) > 12:
             raise Refused("this link is not one of ours: ask for the artifact again")
-        if not hmac.compare_digest(self._signature(path, int(expires)).encode(), signature.encode()):
+        wanted = self._signature(path, int(expires), owner)
+        if not hmac.compare_digest(wanted.encode(), signature.encode()):
             raise Refused("this link is not one of ours: ask for the artifact again")
         if int(expires) < time.time():
             raise Gone("this link has expired: ask for the artifact again")
 
-    def _signature(self, path: str, expires: int) -> str:
-        return hmac.new(self._key, f"{path}\n{expires}".encode(), hashlib.sha256).hexdigest()
+    def _signature(self, path: str, expires: int, owner: str) -> str:
+        return hmac.new(self._key, f"{path}\n{expires}\n{owner}".encode(), hashlib.sha256).hexdigest()

@@ -265,7 +265,7 @@ class FileAdapters:
             return answer
         made: list[FileRecord] = []
         for producer in files.producers:
-            made = await self._maker.finish(result, producer, output, scope, exchange.client.version)
+            made = await self._maker.finish(result, producer, output, scope, exchange.client)
             if made:
                 break
         if made:
@@ -283,7 +283,8 @@ class FileAdapters:
                 scope = (await self._store.find(handle, self._files.id)).scope
             except NotFound as error:
                 return answers.own_tool_error(f"`beside`: {error}")
-        about = upload_tool.answer(self._links, self._files.uploads, self._files.id, scope)
+        principal = exchange.client.principal
+        about = upload_tool.answer(self._links, self._files.uploads, self._files.id, scope, principal)
         if scope is not None:
             self._used.add(scope)
         return answers.own_tool_result(about)

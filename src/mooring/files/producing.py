@@ -20,6 +20,7 @@ from mooring.files.names import is_textual, safe_name
 from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
 from mooring.files.views import Views
+from mooring.gateway.exchange import Client
 from mooring.protocol.versions import V2025_06_18
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class ArtifactMaker:
         return Output(folder, injected, self._views.folder(view) if alone else folder)
 
     async def finish(
-        self, result: Json, producer: Producer, output: Output, scope: str, version: str
+        self, result: Json, producer: Producer, output: Output, scope: str, client: Client
     ) -> list[FileRecord]:
         """Capture what was made and say so in the result."""
         try:
@@ -101,7 +102,7 @@ class ArtifactMaker:
                 await self._store.remove(record.id, "not kept")
             return []
         self._replace_paths(result, producer, sources, made)
-        self._name(result, producer, made, version)
+        self._name(result, producer, made, client)
         return made
 
     def _is_exposed(self, producer: Producer) -> bool:
@@ -145,8 +146,8 @@ class ArtifactMaker:
                 if isinstance(value, str) and value.removeprefix("file://") in names:
                     place.put(names[value.removeprefix("file://")])
 
-    def _name(self, result: Json, producer: Producer, made: list[FileRecord], version: str) -> None:
-        described = [self._described(record, producer) for record in made]
+    def _name(self, result: Json, producer: Producer, made: list[FileRecord], client: Client) -> None:
+        described = [self._described(record, producer, client.principal) for record in made]
         meta = dict(cast("Json", result.get("_meta") or {}))
         meta["artifact"] = described[0]
         if len(described) > 1:
@@ -154,11 +155,11 @@ class ArtifactMaker:
         result["_meta"] = meta
         for record, about in zip(made, described, strict=True):
             if self._is_exposed(producer):
-                _append(result, _link(record, version))
+                _append(result, _link(record, client.version))
             if "download_url" in about:
                 _append(result, {"type": "text", "text": f"Download {record.name}: {about['download_url']}"})
 
-    def _described(self, record: FileRecord, producer: Producer) -> Json:
+    def _described(self, record: FileRecord, producer: Producer, principal: str) -> Json:
         about: Json = {
             "artifact_uri": record.uri,
             "artifact_id": record.id,
@@ -169,7 +170,7 @@ class ArtifactMaker:
             "expose_as_resource": self._is_exposed(producer),
         }
         if self._rules.downloads:
-            about["download_url"] = self._links.download_url(record, record.expires)
+            about["download_url"] = self._links.download_url(record, record.expires, principal)
         return about
 
     async def _add_raw(self, result: Json, record: FileRecord) -> None:

@@ -66,10 +66,10 @@ def beside(arguments: Json) -> Handle | None:
     return parse(value) if isinstance(value, str) else None
 
 
-def answer(links: Links, rules: UploadRules, server_id: str, scope: str | None) -> Json:
+def answer(links: Links, rules: UploadRules, server_id: str, scope: str | None, principal: str) -> Json:
     """Everything about the upload; a caller without a scope gets a fresh one."""
     scope = scope or new_id()
-    url = links.upload_url(Ticket(server_id, scope), rules.link_ttl_seconds)
+    url = links.upload_url(Ticket(server_id, scope, principal), rules.link_ttl_seconds)
     headers = {SESSION_HEADER: scope}
     quoted = shlex.quote(url)
     header = f"-H '{SESSION_HEADER}: {scope}'"

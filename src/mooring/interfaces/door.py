@@ -100,6 +100,13 @@ class Door:
         else:
             self._welcome(visit, principal)
 
+    def stranger(self, request: Request) -> Caller | None:
+        """Whoever shows no credential at all, and may have something else to show; None: there is one."""
+        if request.header(b"authorization") is not None or request.header(b"x-api-key") is not None:
+            return None
+        agent = (request.header(b"user-agent") or b"")[:_PRINTED].decode("latin-1")
+        return Caller(ANONYMOUS, self.address_of(request), agent)
+
     def recognises(self, request: Request) -> bool:
         """Whether this comes from somebody whose credential is known already, for pages that say more."""
         given = request.header_values(b"authorization") + request.header_values(b"x-api-key")

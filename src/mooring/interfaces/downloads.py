@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from email.utils import formatdate
-from typing import Final
+from functools import partial
+from typing import Any, Final
 from urllib.parse import quote
 
-from mooring.files.faults import Gone, NotFound
+from mooring.files.faults import FileFault, Gone, NotFound
 from mooring.files.handles import Handle, is_scope
 from mooring.files.links import ONCE_SECONDS
 from mooring.files.records import FileRecord
-from mooring.interfaces.file_requests import JSON, FileRequests, path_of, query_of
+from mooring.gateway.principal import NOBODY, Caller
+from mooring.interfaces.file_requests import JSON, FileRequests, Visit, path_of, query_of
+from mooring.policy.audit.events import FILE_DOWNLOAD
 from mooring.transports.http_endpoint import Buffered
 from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import Request
@@ -32,29 +35,53 @@ class Downloads:
         if request.method not in (b"GET", b"HEAD"):
             reply.send(405, (*ALLOW, *JSON), b"")
             return
+        requests = self._requests
         match path_of(request):
             case ["artifacts", server_id, scope, identifier, name] if self._artifacts:
-                work = self._artifact(request, reply, server_id, Handle("artifact", scope, identifier, name))
+                handle = Handle("artifact", scope, identifier, name)
+                come_in = partial(self._come_in, request, reply, server_id, handle)
+                if requests.rules.links_need_credentials and server_id in requests.servers:
+                    requests.admit(server_id, request, reply, come_in)
+                else:
+                    come_in(requests.stranger(request) or NOBODY)
             case ["files", "once", token, _]:
-                work = self._once(request, reply, token)
+                self._come_once(request, reply, token)
             case _:
-                self._requests.refuse(request, reply, 404, "not found")
-                return
-        self._requests.run(request, reply, work)
+                requests.refuse(request, reply, 404, "not found")
 
-    async def _artifact(self, request: Request, reply: Reply, server_id: str, handle: Handle) -> None:
-        given = query_of(request)
+    def _come_in(
+        self, request: Request, reply: Reply, server_id: str, handle: Handle, caller: Caller
+    ) -> None:
+        visit = self._requests.visit(server_id, FILE_DOWNLOAD, caller)
+        self._requests.run(request, reply, visit, partial(self._artifact, request, reply, server_id, handle))
+
+    async def _artifact(
+        self, request: Request, reply: Reply, server_id: str, handle: Handle, visit: Visit
+    ) -> None:
+        given = {"for": "", **query_of(request)}
         if not is_scope(handle.scope) or not is_scope(handle.id):
             raise NotFound("not found")
         service = self._requests.service
         path = request.path.decode("latin-1")
-        service.links.check_download(path, given.get("expires", ""), given.get("signature", ""))
-        await self._send(request, reply, await service.store.find(handle, server_id))
+        service.links.check_download(path, given.get("expires", ""), given["for"], given.get("signature", ""))
+        principal = visit.caller.principal
+        if self._requests.rules.links_need_credentials and service.links.owner(principal.id) != given["for"]:
+            raise NotFound(f"not found: `{handle}`")
+        await self._send(request, reply, visit, await service.store.find(handle, server_id))
 
-    async def _once(self, request: Request, reply: Reply, token: str) -> None:
-        service = self._requests.service
-        values = service.links.read_once(token)
-        store = service.store
+    def _come_once(self, request: Request, reply: Reply, token: str) -> None:
+        """Whoever has such a link is a server that was given it with a call, or runs `mooring artifact`."""
+        try:
+            values = self._requests.service.links.read_once(token)
+        except FileFault as error:
+            self._requests.refuse(request, reply, error.status, str(error))
+            return
+        caller = self._requests.stranger(request) or NOBODY
+        visit = self._requests.visit(values["server"], FILE_DOWNLOAD, caller)
+        self._requests.run(request, reply, visit, partial(self._once, request, reply, values))
+
+    async def _once(self, request: Request, reply: Reply, values: dict[str, Any], visit: Visit) -> None:
+        store = self._requests.service.store
         for kind in ("upload", "artifact"):
             try:
                 record = await store.find(Handle(kind, values["scope"], values["id"]), values["server"])
@@ -65,9 +92,10 @@ class Downloads:
             raise NotFound("not found: the file behind this link is gone")
         if request.method == b"GET" and not await store.spend(values["n"], store.clock() + ONCE_SECONDS):
             raise Gone("this link worked once and has been used: call the tool again for a new one")
-        await self._send(request, reply, record)
+        await self._send(request, reply, visit, record)
 
-    async def _send(self, request: Request, reply: Reply, record: FileRecord) -> None:
+    async def _send(self, request: Request, reply: Reply, visit: Visit, record: FileRecord) -> None:
+        visit.done(record.uri)
         headers = [*_headers(record), *self._requests.headers_for(request)]
         tag = f'"{record.sha256}"'.encode()
         if (request.header(b"if-none-match") or b"") == tag:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
 from typing import Any, Final
@@ -12,20 +13,22 @@ from urllib.parse import parse_qs, unquote
 
 import msgspec
 
-from mooring.errors import SessionGone
+from mooring.errors import SessionGone, TooMuch
 from mooring.files.faults import FileFault, NotFound, Refused
 from mooring.files.service import FileService
-from mooring.gateway.principal import NOBODY, Caller
+from mooring.files.upload_tool import tool_name
+from mooring.gateway.principal import ANONYMOUS, NOBODY, Caller, Principal
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
 from mooring.interfaces.gateway_app import Rules
+from mooring.policy.audit.events import FILE_DOWNLOAD, FILE_UPLOAD
+from mooring.policy.watching import Watch
 from mooring.transports.http_errors import BodyInterrupted
 from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import Request
 
 log = logging.getLogger(__name__)
 Headers = tuple[tuple[bytes, bytes], ...]
-GoOn = Callable[[str], Coroutine[Any, Any, None]]
 PRIVATE: Final = (
     (b"cache-control", b"no-store"),
     (b"referrer-policy", b"no-referrer"),
@@ -33,6 +36,39 @@ PRIVATE: Final = (
 )
 JSON: Final = ((b"content-type", b"application/json"), *PRIVATE)
 STOP_SECONDS: Final = 2.0
+METHODS: Final = {FILE_UPLOAD: "files/upload", FILE_DOWNLOAD: "files/download"}
+"""Kind of event -> how limits call such a request."""
+
+
+@dataclass(slots=True)
+class Visit:
+    """One request about files that came in: by whom, to which scope, and what is written down about it."""
+
+    kind: str
+    watch: Watch | None
+    caller: Caller
+    scope: str = ""
+    _told: bool = False
+
+    async def begin(self) -> None:
+        """Count it against the limits."""
+        if self.watch is not None and self.watch.spend is not None:
+            await self.watch.spend(self.caller, METHODS[self.kind])
+
+    def done(self, *uris: str) -> None:
+        """It succeeded; this is written down before the answer leaves."""
+        self._tell(200, {"uris": list(uris)} if uris else {})
+
+    def failed(self, status: int, reason: str) -> None:
+        self._tell(status, {"reason": reason})
+
+    def _tell(self, status: int, details: dict[str, Any]) -> None:
+        if self.watch is not None and not self._told:
+            self._told = True
+            self.watch.files(self.caller, self.kind, status, details)
+
+
+GoOn = Callable[[Visit], Coroutine[Any, Any, None]]
 
 
 class FileRequests:
@@ -44,43 +80,62 @@ class FileRequests:
         servers: dict[str, Server],
         sessions: SessionTable,
         rules: Callable[[], Rules],
+        watch_for: Callable[[str], Watch | None],
     ) -> None:
         self.service = service
         self.servers = servers
         self._sessions = sessions
         self._rules = rules
+        self._watch_for = watch_for
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def rules(self) -> Rules:
+        return self._rules()
 
     def headers_for(self, request: Request) -> Headers:
         return self._rules().guard.headers_for(request)
 
-    def run(self, request: Request, reply: Reply, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(self._run(request, reply, work))
+    def visit(self, server_id: str, kind: str, caller: Caller) -> Visit:
+        return Visit(kind, self._watch_for(server_id), caller)
+
+    def run(self, request: Request, reply: Reply, visit: Visit, go_on: GoOn) -> None:
+        task = asyncio.get_running_loop().create_task(self._run(request, reply, visit, go_on))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run(self, request: Request, reply: Reply, work: Coroutine[Any, Any, None]) -> None:
+    async def _run(self, request: Request, reply: Reply, visit: Visit, go_on: GoOn) -> None:
         try:
-            await work
+            await visit.begin()
+            await go_on(visit)
         except FileFault as error:
+            visit.failed(error.status, str(error))
             self.refuse(request, reply, error.status, str(error))
+        except TooMuch as error:
+            visit.failed(429, str(error))
+            wait = (b"retry-after", b"%d" % error.retry_seconds)
+            self.refuse(request, reply, 429, str(error), wait)
         except BodyInterrupted:
+            visit.failed(400, "the body ended too early")
             reply.abort()  # whoever sent it is gone or broken
         except FileNotFoundError:
             log.exception("a file is missing from the storage")
+            visit.failed(404, "not found")
             self.refuse(request, reply, 404, "not found")
         except Exception:
             log.exception("%s %s failed", request.method.decode("latin-1"), request.path.decode("latin-1"))
             self.refuse(request, reply, 500, "internal error")
 
-    def refuse(self, request: Request, reply: Reply, status: int, message: str) -> None:
+    def refuse(
+        self, request: Request, reply: Reply, status: int, message: str, *more: tuple[bytes, bytes]
+    ) -> None:
         if reply.closed:
             return
         if reply.started:
             reply.abort()
             return
         body = msgspec.json.encode({"error": message})
-        reply.send(status, (*JSON, *self.headers_for(request)), body)
+        reply.send(status, (*JSON, *more, *self.headers_for(request)), body)
 
     async def close(self) -> None:
         for task in list(self._tasks):
@@ -90,66 +145,72 @@ class FileRequests:
 
     # Who may come in
 
-    def enter(
-        self,
-        server: Server,
-        request: Request,
-        reply: Reply,
-        go_on: GoOn,
-    ) -> None:
-        """Find the scope of a request, by its ticket or by its session, and go on in it."""
-        ticket = query_of(request).get("ticket")
+    def stranger(self, request: Request) -> Caller | None:
+        """Whoever comes without a credential; None: there is one, and the door has to look at it."""
+        door = self._rules().door
+        return NOBODY if door is None else door.stranger(request)
+
+    def admit(self, server_id: str, request: Request, reply: Reply, enter: Callable[[Caller], None]) -> None:
+        """Through the door that calls of tools go through; or 401, 403, 429."""
         rules = self._rules()
-        if ticket is not None:
-            self.run(request, reply, self._with_ticket(server, request, ticket, go_on))
-        elif rules.door is None or rules.place_of is None:
-            self.run(request, reply, self._with_session(server, request, go_on, NOBODY))
+        if rules.door is None or rules.place_of is None:
+            enter(NOBODY)
+            return
+        rules.door.admit(rules.place_of(server_id), request, reply, self.headers_for(request), enter)
+
+    def enter(self, server: Server, request: Request, reply: Reply, go_on: GoOn) -> None:
+        """Find the scope of a request, by its ticket or by who sends it, and go on in it.
+
+        A ticket was given to somebody who came through the door, and stands for them. Whoever also shows a
+        credential must be that one.
+        """
+        rules = self._rules()
+        stranger = self.stranger(request)
+        if "ticket" in query_of(request) and stranger is not None and not rules.links_need_credentials:
+            self._entered(server, request, reply, go_on, stranger)
         else:
-            rules.door.admit(
-                rules.place_of(server.id),
-                request,
-                reply,
-                self.headers_for(request),
-                partial(self._admitted, server, request, reply, go_on),
-            )
+            self.admit(server.id, request, reply, partial(self._entered, server, request, reply, go_on))
 
-    def _admitted(
-        self,
-        server: Server,
-        request: Request,
-        reply: Reply,
-        go_on: GoOn,
-        caller: Caller,
-    ) -> None:
-        self.run(request, reply, self._with_session(server, request, go_on, caller))
+    def _entered(self, server: Server, request: Request, reply: Reply, go_on: GoOn, caller: Caller) -> None:
+        visit = self.visit(server.id, FILE_UPLOAD, caller)
+        self.run(request, reply, visit, partial(self._find_scope, server, request, go_on))
 
-    async def _with_ticket(
-        self,
-        server: Server,
-        request: Request,
-        ticket: str,
-        go_on: GoOn,
-    ) -> None:
-        scope = self.service.links.read_ticket(ticket, server.id).scope
+    async def _find_scope(self, server: Server, request: Request, go_on: GoOn, visit: Visit) -> None:
+        text = query_of(request).get("ticket")
+        if text is not None:
+            self._take_ticket(server, request, text, visit)
+        else:
+            visit.scope = self._own_scope(server, request, visit)
+        await go_on(visit)
+
+    def _take_ticket(self, server: Server, request: Request, text: str, visit: Visit) -> None:
+        ticket = self.service.links.read_ticket(text, server.id)
+        principal = visit.caller.principal
+        if principal is not ANONYMOUS and ticket.principal != principal.id:
+            raise NotFound("not found: this upload link is for somebody else; ask for one of your own")
+        if principal is ANONYMOUS and ticket.principal != ANONYMOUS.id:
+            visit.caller = replace(visit.caller, principal=Principal(ticket.principal, ticket.principal))
+        scope = visit.scope = ticket.scope
         named = request.header(b"mcp-session-id")
         if named is not None and named.decode("latin-1") != scope and not self._is_of(scope, named, server):
             raise NotFound("`Mcp-Session-Id` is not the one that this upload link is for: leave it out")
-        await go_on(scope)
 
-    async def _with_session(
-        self,
-        server: Server,
-        request: Request,
-        go_on: GoOn,
-        caller: Caller,
-    ) -> None:
+    def _own_scope(self, server: Server, request: Request, visit: Visit) -> str:
+        """Without a ticket: the scope of the session that is named, or of the principal."""
+        helper = tool_name(server.id)
+        may_call = None if visit.watch is None else visit.watch.may_call
+        if may_call is not None and not may_call(visit.caller, helper):
+            raise NotFound("not found: no server of this name takes uploads")
         named = request.header(b"mcp-session-id")
-        scope = None if named is None else self._session_scope(server, named, caller)
+        if named is not None:
+            scope = self._session_scope(server, named, visit.caller)
+        elif visit.caller.principal is not ANONYMOUS:
+            scope = self.service.scopes.of_principal(visit.caller.principal.id, server.id)
+        else:
+            scope = None
         if scope is None:
-            raise Refused(
-                f"this address needs a ticket: call `{server.id}_get_upload_url` and use the URL it answers"
-            )
-        await go_on(scope)
+            raise Refused(f"this address needs a ticket: call `{helper}` and use the URL it answers")
+        return scope
 
     def _is_of(self, scope: str, session_id: bytes, server: Server) -> bool:
         alias = self._sessions.alias_of(session_id, server)

@@ -49,6 +49,8 @@ class Rules:
     metrics: Callable[[], str] | None = None
     door: Door | None = None
     place_of: Callable[[str], Place] | None = None
+    links_need_credentials: bool = False
+    """Whoever follows a signed link must also prove to be the one it was given to."""
     documents: dict[bytes, Buffered] = field(default_factory=dict[bytes, Buffered])
     mounts: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
     """Further paths of servers, and the ones they stand for."""

@@ -14,7 +14,7 @@ from mooring.files.receiving import Receipt, Receiver
 from mooring.files.records import FileRecord
 from mooring.gateway.server import Server
 from mooring.interfaces import upload_page
-from mooring.interfaces.file_requests import JSON, FileRequests, path_of, query_of
+from mooring.interfaces.file_requests import JSON, FileRequests, Visit, path_of, query_of
 from mooring.interfaces.uploads_resumable import ResumableRequest, is_resumable
 from mooring.transports.http_endpoint import Streaming
 from mooring.transports.http_reply import Reply
@@ -86,12 +86,14 @@ class _Upload:
         self._store = requests.service.store
         self._receiver = Receiver(self._store, adapters.uploads, server.id)
 
-    async def show_page(self, scope: str) -> None:
-        self._store.refuse_ended(scope)
+    async def show_page(self, visit: Visit) -> None:
+        self._store.refuse_ended(visit.scope)
         rules = self._adapters.uploads
+        visit.done()
         self._reply.send(200, upload_page.HEADERS, upload_page.form(self._server.id, rules))
 
-    async def post(self, scope: str) -> None:
+    async def post(self, visit: Visit) -> None:
+        scope = visit.scope
         kind = (self._request.header(b"content-type") or b"").partition(b";")[0].strip().lower()
         with self._store.sending(scope):
             if kind == b"multipart/form-data":
@@ -101,9 +103,10 @@ class _Upload:
             else:
                 raise BadUpload("a POST here is a form: `curl -F file=@NAME`; use PUT for a bare file")
             self._adapters.uploaded(scope)
-        self._answer(made)
+        self._answer(visit, made)
 
-    async def put(self, rest: list[str], scope: str) -> None:
+    async def put(self, rest: list[str], visit: Visit) -> None:
+        scope = visit.scope
         self._refuse_by_length(1)
         given = query_of(self._request)
         name = rest[0] if rest else given.get("filename", "file")
@@ -111,7 +114,7 @@ class _Upload:
         with self._store.sending(scope):
             made = await self._receiver.raw(scope, name, sha256 or None, self._body)
             self._adapters.uploaded(scope)
-        self._answer(made, status=201)
+        self._answer(visit, made, status=201)
 
     async def _import(self, url: str, receipt: Receipt) -> None:
         await Importer(self._adapters.uploads.import_hosts, is_inside).fetch(url, receipt)
@@ -122,7 +125,8 @@ class _Upload:
         if self._body.length is not None and self._body.length > room:
             raise TooLarge(f"a file may have {self._adapters.uploads.max_file_bytes} bytes here")
 
-    def _answer(self, made: list[FileRecord], status: int = 200) -> None:
+    def _answer(self, visit: Visit, made: list[FileRecord], status: int = 200) -> None:
+        visit.done(*(record.uri for record in made))
         if self._reply.closed:
             return
         accepted = self._request.header(b"accept") or b""

@@ -9,7 +9,7 @@ from typing import Final
 
 from mooring.files.faults import BadUpload
 from mooring.files.resuming import Resumable, ResumableUploads
-from mooring.interfaces.file_requests import PRIVATE, FileRequests
+from mooring.interfaces.file_requests import PRIVATE, FileRequests, Visit
 from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import BodyStream, Request
 
@@ -42,15 +42,16 @@ class ResumableRequest:
         self._reply = reply
         self._body = body
 
-    async def options(self, scope: str) -> None:
-        del scope
+    async def options(self, visit: Visit) -> None:
+        visit.done()
         limit = self._requests.service.store.rules.upload.max_file_bytes
         self._send(
             204, (b"tus-version", VERSION), (b"tus-extension", EXTENSIONS), (b"tus-max-size", b"%d" % limit)
         )
 
-    async def create(self, scope: str) -> None:
+    async def create(self, visit: Visit) -> None:
         self._check_version()
+        scope = visit.scope
         length = self._number(b"upload-length")
         about = _metadata(self._request.header(b"upload-metadata") or b"")
         name = about.get("filename") or about.get("name") or "file"
@@ -61,38 +62,40 @@ class ResumableRequest:
         path = self._request.path.decode("latin-1").rstrip("/")
         query = self._request.query.decode("latin-1")
         location = f"{self._requests.service.links.base}{path}/{FOLDER}/{upload.id}?{query}"
-        await self._state(201, upload, (b"location", location.encode()))
+        await self._state(visit, 201, upload, (b"location", location.encode()))
 
-    async def head(self, identifier: str, scope: str) -> None:
+    async def head(self, identifier: str, visit: Visit) -> None:
         self._check_version()
-        upload = await self._uploads.find(identifier, scope, self._server)
-        await self._state(200, upload, (b"upload-length", b"%d" % upload.length))
+        upload = await self._uploads.find(identifier, visit.scope, self._server)
+        await self._state(visit, 200, upload, (b"upload-length", b"%d" % upload.length))
 
-    async def patch(self, identifier: str, scope: str) -> None:
+    async def patch(self, identifier: str, visit: Visit) -> None:
         self._check_version()
         if self._request.header(b"content-type") != PIECE:
             raise BadUpload(f"a piece is sent as `{PIECE.decode()}`")
-        upload = await self._uploads.find(identifier, scope, self._server)
+        upload = await self._uploads.find(identifier, visit.scope, self._server)
         if upload.finished:
             raise BadUpload("this upload is complete already")
-        with self._requests.service.store.sending(scope):
+        with self._requests.service.store.sending(visit.scope):
             upload = await self._uploads.append(upload, self._number(b"upload-offset"), self._body)
-        await self._state(204, upload)
+        await self._state(visit, 204, upload)
 
-    async def delete(self, identifier: str, scope: str) -> None:
+    async def delete(self, identifier: str, visit: Visit) -> None:
         self._check_version()
-        upload = await self._uploads.find(identifier, scope, self._server)
+        upload = await self._uploads.find(identifier, visit.scope, self._server)
         await self._uploads.remove(upload)
         if upload.finished:
             await self._requests.service.store.remove(upload.id, "deleted")
+        visit.done()
         self._send(204)
 
-    async def _state(self, status: int, upload: Resumable, *more: tuple[bytes, bytes]) -> None:
+    async def _state(self, visit: Visit, status: int, upload: Resumable, *more: tuple[bytes, bytes]) -> None:
         offset = await self._uploads.offset(upload)
         headers = [(b"upload-offset", b"%d" % offset), *more]
         headers.append((b"upload-expires", formatdate(upload.expires, usegmt=True).encode()))
         if upload.finished:
             headers.append((b"upload-handle", upload.finished.encode()))
+        visit.done(*([upload.finished] if upload.finished else []))
         self._send(status, *headers)
 
     def _send(self, status: int, *headers: tuple[bytes, bytes]) -> None:

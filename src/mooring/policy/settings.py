@@ -342,6 +342,13 @@ class Auth(Struct, frozen=True):
         Path | None,
         Meta(description="`api_key`: file of hashed keys. Not given: `keys.json` in the data directory."),
     ] = None
+    links_need_credentials: Annotated[
+        bool,
+        Meta(
+            description="Signed links for uploads and downloads also need the credential of whoever they "
+            "were made for. `false`: who has the link may use it."
+        ),
+    ] = False
     max_failures_per_minute: Annotated[
         int, Meta(ge=1, description="Failed attempts of one address per minute; then 429.")
     ] = 30

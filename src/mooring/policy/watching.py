@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from mooring.gateway.exchange import Client, Exchange
@@ -18,6 +18,7 @@ class Record(Protocol):
     def notification(self, client: Client, method: str) -> None: ...
     def connection(self, client: Client, kind: str) -> None: ...
     def refused(self, caller: Caller, status: int, reason: str) -> None: ...
+    def files(self, caller: Caller, kind: str, status: int, details: dict[str, Any]) -> None: ...
     def drifted(self, exchange: Exchange, details: dict[str, Any]) -> None: ...
 
 
@@ -33,11 +34,15 @@ class Watch:
         self.audit: Record | None = None
         self.rates: Rates | None = None
         self.metrics: Numbers | None = None
+        self.spend: Callable[[Caller, str], Awaitable[None]] | None = None
+        """Counts a request that is no exchange against the limits; raises where one is reached."""
+        self.may_call: Callable[[Caller, str], bool] | None = None
+        """Whether the policies let this caller call this tool."""
         self.troubles: list[Callable[[], str | None]] = []
 
     @property
     def is_needed(self) -> bool:
-        watching = (self.audit, self.rates, self.metrics)
+        watching = (self.audit, self.rates, self.metrics, self.spend, self.may_call)
         return bool(self.troubles) or any(part is not None for part in watching)
 
     def reasons(self) -> list[str]:
@@ -63,6 +68,11 @@ class Watch:
             self.audit.drifted(exchange, details)
         if self.metrics is not None:
             self.metrics.drifted()
+
+    def files(self, caller: Caller, kind: str, status: int, details: dict[str, Any]) -> None:
+        """A file was sent or fetched, or was meant to be."""
+        if self.audit is not None:
+            self.audit.files(caller, kind, status, details)
 
     def refused(self, caller: Caller, status: int, reason: str) -> None:
         """Somebody was not let in."""

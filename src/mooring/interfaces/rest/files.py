@@ -9,13 +9,14 @@ from msgspec import Struct
 from mooring.files import records, upload_tool
 from mooring.files.records import FileRecord
 from mooring.files.service import FileService
+from mooring.gateway.principal import ANONYMOUS, Caller
 from mooring.interfaces.rest.operations import ApiError, Call, Operation
 
 MOST_LISTED = 1000
 
 
 class UploadLink(Struct, frozen=True):
-    """Where files go that anybody with the handle may use."""
+    """Where files go: to the caller's own place, or without authentication to one of their own."""
 
     server_id: str
     upload_url: str
@@ -49,9 +50,10 @@ class ArtifactLink(Struct, frozen=True):
 class FileOperations:
     """What the API does with files."""
 
-    def __init__(self, service: Callable[[], FileService | None]) -> None:
+    def __init__(self, service: Callable[[], FileService | None], local: Caller) -> None:
         """`service` is None while no server has anything to do with files."""
         self._service = service
+        self._local = local
 
     def table(self) -> list[Operation]:
         return [
@@ -79,8 +81,14 @@ class FileOperations:
                 f"`{name}` takes no uploads",
                 f"these do: {known or 'none; see docs/guides/files.md'}",
             )
-        about = upload_tool.answer(service.links, adapters.uploads, name, None)
+        principal = self._caller_of(call).principal
+        # Whoever proved who they are has a place of their own, where their calls find the files.
+        scope = None if principal is ANONYMOUS else service.scopes.of_principal(principal.id, name)
+        about = upload_tool.answer(service.links, adapters.uploads, name, scope, principal.id)
         return UploadLink(name, about["upload_url"], about["expires_in_seconds"])
+
+    def _caller_of(self, call: Call) -> Caller:
+        return self._local if call.request.peer == "unix" else call.caller
 
     async def list(self, _call: Call) -> ArtifactList:
         service = self._service()

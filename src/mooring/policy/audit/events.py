@@ -25,10 +25,13 @@ TYPES: Final = {
 SSE_CONNECTION: Final = "sse_connection"
 HTTP_REQUEST: Final = "http_request"
 TOOL_DRIFT: Final = "tool_drift"
+FILE_UPLOAD: Final = "file_upload"
+FILE_DOWNLOAD: Final = "file_download"
 CHECKPOINT: Final = "checkpoint"
 RECOVERED: Final = "recovered"
 KNOWN_TYPES: Final = frozenset(
     {*TYPES.values(), SSE_CONNECTION, HTTP_REQUEST, "mcp_notification", "mcp_request", TOOL_DRIFT}
+    | {FILE_UPLOAD, FILE_DOWNLOAD}
 )
 
 

@@ -275,6 +275,12 @@ class ServerAudit:
         target = Target(self._endpoint, exchange.method, "tool")
         self.audit.write(TOOL_DRIFT, FAILURE, exchange.caller, target, client=exchange.client, extra=details)
 
+    def files(self, caller: Caller, kind: str, status: int, details: dict[str, Any]) -> None:
+        """A file was sent or fetched, or was meant to be."""
+        outcome = SUCCESS if status < 400 else DENIED if status in (401, 403, 429) else FAILURE
+        target = Target(self._endpoint, "", "file")
+        self.audit.write(kind, outcome, caller, target, extra={"status": status, **details})
+
     def refused(self, caller: Caller, status: int, reason: str) -> None:
         """Somebody was not let in."""
         target = Target(self._endpoint, "", "")

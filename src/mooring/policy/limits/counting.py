@@ -54,6 +54,10 @@ class ServerRates:
     def check(self, exchange: Exchange) -> None:
         self._rates.spend(self._server_id, exchange.caller, exchange.method, tool_of(exchange))
 
+    async def spend(self, caller: Caller, method: str) -> None:
+        """Count what is no exchange; `TooMuch` if it is too much."""
+        self._rates.spend(self._server_id, caller, method, "")
+
     def admits(self, caller: Caller, method: str) -> bool:
         """Whether a notification may pass."""
         if method in NEVER_LIMITED:

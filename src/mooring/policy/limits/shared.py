@@ -112,6 +112,10 @@ class ServerSharedRates:
         self._rates = rates
         self._server_id = server_id
 
+    async def spend(self, caller: Caller, method: str) -> None:
+        """Count what is no exchange; `TooMuch` if it is too much."""
+        await self._rates.spend(self._server_id, caller, method, "")
+
     async def __call__(self, exchange: Exchange, handler: Handler) -> Answer | None:
         if not exchange.guarded:
             await self._rates.spend(self._server_id, exchange.caller, exchange.method, tool_of(exchange))
