@@ -58,6 +58,7 @@ class Downloads:
     async def _artifact(
         self, request: Request, reply: Reply, server_id: str, handle: Handle, visit: Visit
     ) -> None:
+        await visit.count()
         given = {"for": "", **query_of(request)}
         if not is_scope(handle.scope) or not is_scope(handle.id):
             raise NotFound("not found")
@@ -81,6 +82,7 @@ class Downloads:
         self._requests.run(request, reply, visit, partial(self._once, request, reply, values))
 
     async def _once(self, request: Request, reply: Reply, values: dict[str, Any], visit: Visit) -> None:
+        await visit.count()
         store = self._requests.service.store
         for kind in ("upload", "artifact"):
             try:

@@ -50,8 +50,8 @@ class Visit:
     scope: str = ""
     _told: bool = False
 
-    async def begin(self) -> None:
-        """Count it against the limits."""
+    async def count(self) -> None:
+        """It counts against the limits."""
         if self.watch is not None and self.watch.spend is not None:
             await self.watch.spend(self.caller, METHODS[self.kind])
 
@@ -106,7 +106,6 @@ class FileRequests:
 
     async def _run(self, request: Request, reply: Reply, visit: Visit, go_on: GoOn) -> None:
         try:
-            await visit.begin()
             await go_on(visit)
         except FileFault as error:
             visit.failed(error.status, str(error))
@@ -177,10 +176,13 @@ class FileRequests:
 
     async def _find_scope(self, server: Server, request: Request, go_on: GoOn, visit: Visit) -> None:
         text = query_of(request).get("ticket")
-        if text is not None:
-            self._take_ticket(server, request, text, visit)
-        else:
-            visit.scope = self._own_scope(server, request, visit)
+        try:
+            if text is not None:
+                self._take_ticket(server, request, text, visit)
+            else:
+                visit.scope = self._own_scope(server, request, visit)
+        finally:  # whoever tries tickets out is counted, too
+            await visit.count()
         await go_on(visit)
 
     def _take_ticket(self, server: Server, request: Request, text: str, visit: Visit) -> None:
