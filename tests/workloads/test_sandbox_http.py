@@ -12,9 +12,9 @@ import pytest
 from tests.workloads.sandbox_tools import running
 
 from mooring.workloads.profile import Inbound, Network, PermissionProfile
+from mooring.workloads.publishing import may_enter
 from mooring.workloads.runtime import CannotRun, CommandSource, PublishedPort, Spawned, WorkloadSpec
 from mooring.workloads.sandbox import bubblewrap
-from mooring.workloads.sandbox.publishing import may_enter
 from mooring.workloads.sandbox_runtime import ProcessRuntime
 
 pytestmark = [

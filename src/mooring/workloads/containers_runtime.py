@@ -11,14 +11,12 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
-import aiodocker
-import aiohttp
-from aiodocker.exceptions import DockerError
-
+from mooring.workloads.containers.connection import Connection, connect
 from mooring.workloads.containers.container import Container
-from mooring.workloads.containers.engines import Engine, EngineName, current_engines
+from mooring.workloads.containers.engines import EngineName, current_engines
+from mooring.workloads.containers.images import digest_of, find_or_pull
 from mooring.workloads.containers.settings import container_settings
 from mooring.workloads.containers.workload import ContainerWorkload
 from mooring.workloads.egress.proxy import EgressProxy
@@ -53,70 +51,45 @@ class ContainerRuntime:
         self.name = wanted or "container"
         self._data = data.absolute()
         self._wanted = wanted
-        self._engine: Engine | None = None
-        self._docker: aiodocker.Docker | None = None
+        self._connection: Connection | None = None
         self._numbers = itertools.count(1)
         self._owner = hashlib.sha256(str(self._data).encode()).hexdigest()[:16]
         self._files = Files(self._data / "sandbox")
 
     async def problem(self) -> str | None:
-        if self._docker is not None:
+        if self._connection is not None:
             return None
         found = [engine for engine in current_engines() if self._wanted in (None, engine.name)]
         for engine in found:
-            docker = aiodocker.Docker(url=f"unix://{engine.socket}")
-            try:
-                await docker.version()
-            except (DockerError, aiohttp.ClientError, OSError, ValueError):
-                await docker.close()
-                continue
-            self._engine, self._docker = engine, docker
-            return None
+            if (connection := await connect(engine)) is not None:
+                self._connection = connection
+                return None
         what = self._wanted or "container engine"
         where = f" (asked at {', '.join(str(engine.socket) for engine in found)})" if found else ""
         return f"no {what} answers{where}: {_INSTALL}"
 
     async def close(self) -> None:
         """Let go of the engine's socket."""
-        if self._docker is not None:
-            await self._docker.close()
-            self._docker = None
+        if self._connection is not None:
+            await self._connection.close()
+            self._connection = None
 
     async def prepare(self, spec: WorkloadSpec, progress: OnProgress) -> Resolved:
-        docker = await self._connected()
+        connection = await self._connected()
         if not isinstance(spec.source, ImageSource):
             raise CannotRun("containers run images: give one, or use `--runtime process` for a package")
-        reference = spec.source.reference
-        try:
-            found = await docker.images.inspect(reference)
-        except DockerError:
-            found = await self._pull(docker, reference, progress)
-        digests = cast("list[str]", found.get("RepoDigests") or [])
+        found = await find_or_pull(connection.docker, spec.source.reference, progress)
         return Resolved(
             image=str(found["Id"]),
-            version=reference,
-            integrity=digests[0].rpartition("@")[2] if digests else str(found["Id"]),
-            tools=((self._engine.name if self._engine else "container", str(docker.docker_host)),),
+            version=spec.source.reference,
+            integrity=digest_of(found),
+            tools=((connection.engine.name, connection.version),),
         )
-
-    async def _pull(self, docker: aiodocker.Docker, reference: str, progress: OnProgress) -> dict[str, Any]:
-        progress(f"pulling {reference}")
-        try:
-            async for step in docker.images.pull(reference, stream=True):
-                if "error" in step:
-                    raise CannotRun(f"`{reference}` cannot be pulled: {step['error']}")
-                if step.get("status") and not step.get("progressDetail"):
-                    progress(f"{step.get('id', reference)}: {step['status']}")
-            return await docker.images.inspect(reference)
-        except DockerError as error:
-            raise CannotRun(f"`{reference}` cannot be pulled: {error.message}") from error
 
     async def start(
         self, spec: WorkloadSpec, resolved: Resolved, secrets: Mapping[str, str], on_event: OnEvent
     ) -> RunningWorkload:
         await self._connected()
-        if spec.publish:
-            raise CannotRun(f"`{spec.name}`: ports of a container are not published: use its gateway address")
         new_container = partial(self._container, spec, resolved, dict(secrets), on_event)
         workload = ContainerWorkload(spec, new_container, on_event)
         if spec.transport != "stdio":
@@ -131,7 +104,7 @@ class ContainerRuntime:
         on_event: OnEvent,
         proxy: EgressProxy,
     ) -> Container:
-        docker = await self._connected()
+        connection = await self._connected()
         mounts = (*mounts_of(spec.profile, self._data / "volumes"), *spec.mounts)
         labels = {_OWNER: self._owner, _NAME: spec.name}
         settings = container_settings(
@@ -139,12 +112,13 @@ class ContainerRuntime:
             mounts,
             self._hidden(mounts),
             image=resolved.image or "",
-            engine=self._engine.name if self._engine else "docker",
-            network="none",
+            command=resolved.argv,
+            engine=connection.engine.name,
+            user=_user(connection) if mounts else None,
             labels=labels,
             secrets=secrets,
         )
-        container = Container(docker, proxy, on_event)
+        container = Container(connection, proxy, on_event)
         number = next(self._numbers)
         name = f"mooring-{self._owner[:8]}-{spec.name}-{os.getpid()}-{number}"
         await container.start(name, settings, labels)
@@ -167,7 +141,7 @@ class ContainerRuntime:
     async def leftovers(self) -> tuple[Leftover, ...]:
         if await self.problem() is not None:
             return ()
-        docker = await self._connected()
+        docker = (await self._connected()).docker
         found = await docker.containers.list(all=True, filters=f'{{"label":["{_OWNER}={self._owner}"]}}')
         return tuple(
             Leftover(
@@ -186,15 +160,15 @@ class ContainerRuntime:
         raise CannotAdopt("its way out ended with the daemon before us")
 
     async def remove(self, leftover: Leftover) -> None:
-        docker = await self._connected()
-        try:
-            await docker.containers.container(leftover.reference).delete(force=True)
-        except DockerError as error:
-            if error.status != 404:
-                raise
+        await (await self._connected()).remove(leftover.reference)
 
-    async def _connected(self) -> aiodocker.Docker:
+    async def _connected(self) -> Connection:
         if problem := await self.problem():
             raise CannotRun(problem)
-        assert self._docker is not None
-        return self._docker
+        assert self._connection is not None
+        return self._connection
+
+
+def _user(connection: Connection) -> str:
+    """Whoever runs the gateway, as the container calls them: so files are theirs, and readable as to them."""
+    return "0:0" if connection.maps_users else f"{os.getuid()}:{os.getgid()}"

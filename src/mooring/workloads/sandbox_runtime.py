@@ -11,11 +11,11 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from mooring.workloads import cgroups
+from mooring.workloads.environment import arguments_of, inner_environment
 from mooring.workloads.ignore import Pattern, TooManyFiles, hidden_in, read_patterns
 from mooring.workloads.profile_reading import mounts_of
 from mooring.workloads.runtime import (
@@ -33,7 +33,6 @@ from mooring.workloads.runtime import (
     WorkloadSpec,
 )
 from mooring.workloads.sandbox import bubblewrap
-from mooring.workloads.sandbox.environment import inner_environment, port_of
 from mooring.workloads.sandbox.errand import Errands
 from mooring.workloads.sandbox.launch import Launch, Program
 from mooring.workloads.sandbox.plan import View, view_of
@@ -41,8 +40,6 @@ from mooring.workloads.sandbox.workload import SandboxedWorkload
 from mooring.workloads.sources.commands import resolve_command
 from mooring.workloads.sources.packages import PackageStore
 from mooring.workloads.sources.runners import package_of
-
-_PORT_MARK: Final = "{port}"
 
 
 class ProcessRuntime:
@@ -107,9 +104,7 @@ class ProcessRuntime:
         await asyncio.to_thread(self._view, spec, resolved, home)  # what is wrong with it is said now
         workload = SandboxedWorkload(spec, new_launch, on_event)
         if spec.transport != "stdio":
-            await workload.start_http(on_host=spec.sandbox == "off")
-        elif spec.publish:
-            raise CannotRun(f"`{spec.name}` speaks stdio and has no port to publish: take `--publish` away")
+            await workload.start_http()
         return workload
 
     def _write_files(self) -> None:
@@ -118,10 +113,8 @@ class ProcessRuntime:
     def _program(
         self, spec: WorkloadSpec, resolved: Resolved, secrets: Mapping[str, str], home: Path
     ) -> Program:
-        port = str(port_of(spec))
-        arguments = (word.replace(_PORT_MARK, port) for word in spec.arguments)
         return Program(
-            (*resolved.argv, *arguments),
+            (*resolved.argv, *arguments_of(spec)),
             inner_environment(spec, secrets, home=home, proxied=spec.sandbox == "on"),
             spec.limits,
             self._files,

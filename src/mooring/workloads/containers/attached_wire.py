@@ -24,7 +24,7 @@ class Attachment(Protocol):
     stream: Stream
 
     def said(self, data: bytes) -> None: ...
-    async def end(self) -> None: ...
+    async def close(self) -> None: ...
 
 
 class AttachedWire(DuplexWire):
@@ -49,7 +49,7 @@ class AttachedWire(DuplexWire):
             raise UpstreamFailed("the connection to the container is lost", started=False) from error
 
     async def close(self) -> None:
-        await self._held.end()
+        await self._held.close()
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
 

@@ -1,4 +1,4 @@
-"""A container's network before the container: held by a waiting one, with the egress proxy already in it."""
+"""Sockets in the network of a container, where we may enter it."""
 
 from __future__ import annotations
 
@@ -6,48 +6,13 @@ import asyncio
 import os
 import socket
 import sys
-from typing import Any, Final
+from typing import Final
 
-import aiodocker
-from aiodocker.exceptions import DockerError
-
-from mooring.workloads.containers.pause import IMAGE, image_archive
 from mooring.workloads.egress.proxy import PORT
 from mooring.workloads.runtime import CannotRun
 from mooring.workloads.sandbox.inside import InsideNetwork, receive
 
 ENTER_SECONDS: Final = 30.0
-
-
-async def ensure_pause_image(docker: aiodocker.Docker) -> None:
-    """Import the waiting image unless the engine has it."""
-    try:
-        await docker.images.inspect(IMAGE)
-    except DockerError:
-        parameters = {"fromSrc": "-", "repo": IMAGE.rpartition(":")[0]}
-        headers = {"Content-Type": "application/x-tar"}
-        async with docker._query(  # pyright: ignore[reportPrivateUsage]  there is no public way to import
-            "images/create", "POST", params=parameters, data=image_archive(), headers=headers
-        ) as response:
-            await response.read()
-
-
-def holder_settings(labels: dict[str, str]) -> dict[str, Any]:
-    """The container that holds the network: it can do nothing, and does nothing."""
-    return {
-        "Image": IMAGE,
-        "Entrypoint": ["/pause"],
-        "Cmd": [],
-        "Labels": labels,
-        "HostConfig": {
-            "NetworkMode": "none",
-            "CapDrop": ["ALL"],
-            "ReadonlyRootfs": True,
-            "SecurityOpt": ["no-new-privileges"],
-            "Memory": 16 * 1024**2,
-            "PidsLimit": 8,
-        },
-    }
 
 
 async def open_network(pid: int) -> InsideNetwork:
@@ -72,9 +37,6 @@ async def open_network(pid: int) -> InsideNetwork:
             raise CannotRun("the container's network could not be entered in time") from error
     if len(descriptors) != 3:
         why = data[1:].decode(errors="replace") or "no answer"
-        raise CannotRun(
-            f"the container's network cannot be entered ({why}): "
-            "run Mooring as root or with rootless Podman, or use `--runtime process`"
-        )
+        raise CannotRun(f"the container's network cannot be entered: {why}")
     egress, meeting, seed = (socket.socket(fileno=descriptor) for descriptor in descriptors)
     return InsideNetwork(egress, meeting, seed)

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from mooring.workloads.containers.engines import EngineName
 from mooring.workloads.egress.proxy import PORT
+from mooring.workloads.environment import arguments_of, port_variables, proxy_variables
 from mooring.workloads.runtime import MountPoint, WorkloadSpec
-from mooring.workloads.sandbox.environment import port_variables, proxy_variables
 from mooring.workloads.sandbox.plan import checked
 
+TEMPORARY: Final = "/tmp"  # noqa: S108  the container's own
 TEMPORARY_BYTES: Final = 1024**3
 _PERIOD: Final = 1_000_000_000
 
@@ -21,13 +22,22 @@ def container_settings(
     hidden: tuple[tuple[Path, Path], ...],
     *,
     image: str,
+    command: tuple[str, ...],
     engine: EngineName,
-    network: str,
+    user: str | None,
     labels: dict[str, str],
     secrets: dict[str, str],
 ) -> dict[str, Any]:
-    """What is sent to the engine. `hidden` are pairs of an empty file or folder and where it lies over."""
-    environment = {**proxy_variables(f"127.0.0.1:{PORT}"), **port_variables(spec), **spec.env, **secrets}
+    """What is sent to the engine. `hidden` are pairs of an empty file or folder and where it lies over;
+    `command` goes before the image's own entry point, `user` before its own user."""
+    environment = {
+        **proxy_variables(f"127.0.0.1:{PORT}"),
+        **port_variables(spec),
+        **({"HOME": TEMPORARY} if user else {}),
+        **spec.env,
+        **secrets,
+    }
+    arguments = arguments_of(spec)
     return {
         "Image": image,
         "Env": [f"{name}={value}" for name, value in environment.items()],
@@ -38,12 +48,15 @@ def container_settings(
         "AttachStdout": True,
         "AttachStderr": True,
         "Tty": False,
-        **({"Cmd": list(spec.arguments)} if spec.arguments else {}),
+        **({"Entrypoint": list(command)} if command else {}),
+        **({"Cmd": list(arguments)} if arguments or command else {}),
+        **({"User": user} if user else {}),
+        **({"WorkingDir": str(spec.cwd)} if spec.cwd and _is_mounted(spec.cwd, mounts) else {}),
         "HostConfig": {
-            "NetworkMode": network,
             "Mounts": [_mount(checked(mount, mounts)) for mount in _by_depth(mounts)]
             + [_mount(MountPoint(empty, inside)) for empty, inside in hidden],
-            "Tmpfs": {"/tmp": f"rw,mode=1777,size={TEMPORARY_BYTES}"},  # noqa: S108
+            "Tmpfs": {TEMPORARY: f"rw,mode=1777,size={TEMPORARY_BYTES}"},
+            "LogConfig": {"Type": "none"},  # what is said to it and by it is in no log of the engine
             "Privileged": spec.profile.privileged,
             **({} if spec.profile.privileged else _without_rights()),
             **_limits(spec, engine),
@@ -56,7 +69,6 @@ def _without_rights() -> dict[str, Any]:
         "CapDrop": ["ALL"],
         "SecurityOpt": ["no-new-privileges"],
         "ReadonlyRootfs": True,
-        "Init": True,  # else a server that is process 1 does not hear SIGTERM
     }
 
 
@@ -82,6 +94,10 @@ def _mount(mount: MountPoint) -> dict[str, Any]:
         "Target": str(mount.inside),
         "ReadOnly": not mount.writable,
     }
+
+
+def _is_mounted(folder: Path, mounts: tuple[MountPoint, ...]) -> bool:
+    return any(folder.is_relative_to(mount.inside) for mount in mounts)
 
 
 def _by_depth(mounts: tuple[MountPoint, ...]) -> list[MountPoint]:

@@ -41,6 +41,10 @@ class EgressProxy:
         if server := self._servers.pop(listening, None):
             server.close()
 
+    def take(self, client: Streams) -> None:
+        """Serve a connection that was accepted elsewhere."""
+        self._accept(*client)
+
     async def close(self) -> None:
         for listening in tuple(self._servers):
             await self.stop_listening(listening)

@@ -17,10 +17,10 @@ from mooring.workloads.cgroups import Hierarchy
 from mooring.workloads.egress.gate import Gate
 from mooring.workloads.egress.policy import EgressPolicy
 from mooring.workloads.egress.proxy import EgressProxy
+from mooring.workloads.environment import base_environment
 from mooring.workloads.profile import Outbound
 from mooring.workloads.runtime import CannotRun, Event, MountPoint, OnEvent, OnProgress, ResourceLimits, Said
 from mooring.workloads.sandbox.bubblewrap import Files
-from mooring.workloads.sandbox.environment import base_environment
 from mooring.workloads.sandbox.launch import Launch, Program
 from mooring.workloads.sandbox.plan import view_of
 from mooring.workloads.sandbox.program import find_program, readable_for

@@ -32,14 +32,7 @@ class InsideNetwork:
 
     async def connect(self, port: int) -> socket.socket:
         """A connection to a server that listens on loopback inside."""
-        made = self._new_socket()
-        try:
-            async with asyncio.timeout(CONNECT_SECONDS):
-                await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", port))
-        except BaseException:
-            made.close()
-            raise
-        return made
+        return await _connected(self._new_socket(), port)
 
     def _new_socket(self) -> socket.socket:
         """Never waits: a workload that crowds the meeting point harms only itself."""
@@ -78,6 +71,23 @@ class InsideNetwork:
         self.meeting.close()
         self.seed.close()
         self.egress.close()
+
+
+async def connected_here(port: int) -> socket.socket:
+    """A connection to a server that listens on loopback of this machine."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    made.setblocking(False)
+    return await _connected(made, port)
+
+
+async def _connected(made: socket.socket, port: int) -> socket.socket:
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", port))
+    except BaseException:
+        made.close()
+        raise
+    return made
 
 
 def _disconnect(connected: socket.socket) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -12,7 +13,7 @@ from mooring.transports.child import Command
 from mooring.transports.watcher import signal_group
 from mooring.workloads.egress.proxy import EgressProxy
 from mooring.workloads.runtime import Ended, OnEvent, Spawned, Usage
-from mooring.workloads.sandbox.inside import InsideNetwork
+from mooring.workloads.sandbox.inside import InsideNetwork, connected_here
 from mooring.workloads.sandbox.launch import Launch
 from mooring.workloads.sandbox.usage import usage_of
 
@@ -63,9 +64,11 @@ class ProcessTree:
                 return
             await self._proxy.listen(self._network.egress)
 
-    @property
-    def network(self) -> InsideNetwork | None:
-        return self._network
+    async def connect(self, port: int) -> socket.socket:
+        """A connection to what listens inside; on the host, where there is no sandbox."""
+        if self._network is not None:
+            return await self._network.connect(port)
+        return await connected_here(port)
 
     def ended(self, code: int) -> None:
         """The process is gone."""
@@ -98,7 +101,7 @@ class ProcessTree:
         if self.pid and not self._exit.done():
             signal_group(self.pid, signal.SIGKILL)
 
-    def usage(self) -> Usage:
+    async def usage(self) -> Usage:
         found = self._launch.group.usage() if self._launch.group is not None else None
         return found or usage_of(self.pid)
 

@@ -1,17 +1,17 @@
-"""A port of a sandboxed workload that is reachable on this machine, for those the profile lets in."""
+"""A port of a workload that is reachable on this machine, for those the profile lets in."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
 import socket
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from mooring.workloads.egress.policy import canonical, unwrapped
 from mooring.workloads.egress.relay import hang_up, tunnel
 from mooring.workloads.profile import Inbound
 from mooring.workloads.runtime import CannotRun, PublishedPort
-from mooring.workloads.sandbox.tree import ProcessTree
 
 
 @dataclass(slots=True)
@@ -20,15 +20,17 @@ class Published:
 
     inside: int
     callers: Inbound
-    tree: ProcessTree
+    connect: Callable[[int], Awaitable[socket.socket]]
     port: int = 0
     _server: asyncio.Server | None = None
     _connections: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
     @classmethod
-    async def open(cls, wanted: PublishedPort, callers: Inbound, tree: ProcessTree) -> Published:
+    async def open(
+        cls, wanted: PublishedPort, callers: Inbound, connect: Callable[[int], Awaitable[socket.socket]]
+    ) -> Published:
         """Listen on the host; `CannotRun` when the address is taken."""
-        published = cls(wanted.inside, callers, tree)
+        published = cls(wanted.inside, callers, connect)
         try:
             server = await asyncio.start_server(published.accept, wanted.host, wanted.port)
         except OSError as error:
@@ -46,11 +48,10 @@ class Published:
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            network = self.tree.network
             caller = writer.get_extra_info("peername")[0]
-            if network is None or not await may_enter(caller, self.callers):
+            if not await may_enter(caller, self.callers):
                 return
-            inner = await asyncio.open_connection(sock=await network.connect(self.inside))
+            inner = await asyncio.open_connection(sock=await self.connect(self.inside))
             try:
                 await tunnel((reader, writer), inner)
             finally:

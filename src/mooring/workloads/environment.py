@@ -16,6 +16,7 @@ _KEPT: Final = (
 )
 _DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
 _TEMPORARY: Final = "/tmp"  # noqa: S108  the sandbox's own
+_PORT_MARK: Final = "{port}"
 HTTP_PORT: Final = 8080
 """Where an HTTP server listens inside, unless it says otherwise: every sandbox has all ports to itself."""
 
@@ -50,6 +51,11 @@ def proxy_variables(address: str) -> dict[str, str]:
 
 def port_of(spec: WorkloadSpec) -> int:
     return spec.target_port or HTTP_PORT
+
+
+def arguments_of(spec: WorkloadSpec) -> tuple[str, ...]:
+    """The server's own arguments, with the port where they want it."""
+    return tuple(word.replace(_PORT_MARK, str(port_of(spec))) for word in spec.arguments)
 
 
 def port_variables(spec: WorkloadSpec) -> dict[str, str]:
