@@ -41,6 +41,8 @@ from mooring.interfaces.door import Door, Place, Refused, local_principal
 from mooring.interfaces.gateway_app import GatewayApp, Rules
 from mooring.interfaces.web_guard import WebGuard
 from mooring.interfaces.well_known import PREFIX, ResourceMetadata
+from mooring.interfaces.workload_fronts import Fronts
+from mooring.policy.settings import Auth
 from mooring.protocol.versions import Era
 from mooring.transports.dialing import Dialer, HttpDialer, Transport
 from mooring.transports.http_endpoint import Buffered, Endpoint
@@ -51,6 +53,7 @@ from mooring.transports.http_request import Request
 from mooring.transports.http_rules import Refusal
 from mooring.workloads.groups import Groups
 from mooring.workloads.lifecycle import RestartPolicy
+from mooring.workloads.runconfig import RunConfig
 from mooring.workloads.state import DataDirectory
 from mooring.workloads.store import Store
 from mooring.workloads.supervisor import Supervisor
@@ -152,6 +155,15 @@ class Gateway:
         stack.push_async_callback(self._dispatcher.close)
         stack.push_async_callback(listener.close)
         tls = _tls_context(config.tls)
+        self._fronts = Fronts(
+            self._dispatcher,
+            self._guard,
+            self._secret,
+            self._refused,
+            self._route,
+            tls,
+        )
+        stack.push_async_callback(self._fronts.close_all)
         self._port = await listener.listen_tcp(config.host, config.port, ssl=tls)
         shown = f"[{config.host}]" if ":" in config.host else config.host
         own = f"{'https' if tls else 'http'}://{shown}:{self._port}"
@@ -161,7 +173,7 @@ class Gateway:
         await self._open_files(config)
         await self._know_groups(config)
         for entry in config.servers:
-            self._add_entry(entry)
+            await self._add_entry(entry)
         await stack.enter_async_context(self._supervisor)
         stack.push_async_callback(self._close_servers)
         stack.push_async_callback(self._close_listener, listener)
@@ -255,6 +267,15 @@ class Gateway:
 
         return Ecosystem(self._config.storage.root, dict(os.environ), self._addresses)
 
+    def _secret(self, name: str) -> str:
+        """What a stored secret is worth."""
+        from mooring.workloads.secrets.store import open_store  # noqa: PLC0415
+
+        return open_store(self._ecosystem.secrets).get(name)
+
+    def _route(self, path: bytes) -> Buffered | None:
+        return self._app.route(path)
+
     def _addresses(self) -> list[ServerAddress]:
         """All servers, running or not: an address is good for as long as its server exists."""
         from mooring.ecosystem.clients.registration import ServerAddress  # noqa: PLC0415
@@ -270,7 +291,7 @@ class Gateway:
             max_body_bytes=config.limits.max_body_bytes,
             trust_proxy_headers=config.trust_proxy_headers,
             api_over_tcp=config.auth.mode != "none",
-            metrics=self._guard.hooks.metrics,
+            metrics=None if (numbers := self._guard.hooks.numbers) is None else numbers.text,
             door=self._door(),
             place_of=self._place,
             links_need_credentials=config.auth.links_need_credentials,
@@ -280,6 +301,8 @@ class Gateway:
                 for entry in config.servers
                 if entry.mount_path is not None
             },
+            doors=self._fronts.doors,
+            guards=self._fronts.guards,
         )
 
     async def _know_groups(self, config: schema.Config) -> None:
@@ -289,10 +312,11 @@ class Gateway:
 
     # Servers come and go
 
-    def _add_entry(self, entry: schema.Server) -> None:
+    async def _add_entry(self, entry: schema.Server) -> None:
         """A server of the configuration file."""
         self._entries[entry.id] = entry
         if is_run(entry):
+            await self.prepare(run_config_of(entry))
             policy = RestartPolicy(lazy=True, idle_stop_seconds=entry.timeouts.idle_stop_seconds)
             self._supervisor.declare(run_config_of(entry), policy)
         else:
@@ -313,8 +337,15 @@ class Gateway:
         self._app.remove(name)
         return server, self._supervisor.release(name) if is_run(entry) else None
 
+    async def prepare(self, config: RunConfig) -> None:
+        before = self._guard.hooks.numbers
+        await self._fronts.open(self._config, config, (self._config.host, self._port))
+        if self._guard.hooks.numbers is not before:
+            self._app.use(self._rules(self._config))  # there are numbers to show now
+
     def attach(self, workload: Workload) -> Server:
         declared = self._entries.get(workload.name)
+        workload.own_url = self._fronts.url_of(workload.name)
         entry = completed(declared, workload.config) if declared else entry_of(workload.config)
         transports = workload.dialer.transports
         era = ERAS[entry.workload.era] if entry.workload is not None else None
@@ -325,6 +356,8 @@ class Gateway:
         if self.servers.get(server.id) is server:
             del self.servers[server.id]
             self._app.remove(server.id)
+            await self._fronts.close(server.id)
+            self._fronts.forget(self._config, server.id)
         await self._sessions.close_of(server)
         await server.close()
 
@@ -348,6 +381,9 @@ class Gateway:
         for name in new.keys() - self._entries.keys():
             if name in self._supervisor.workloads:
                 raise CannotReload(f"a workload is called `{name}` already: `mooring rm {name}` first")
+        for entry in new.values():
+            if is_run(entry):
+                self._fronts.check(config, run_config_of(entry))
         gone = [name for name in self._entries if name not in new]
         other = [name for name in new if name in self._entries and new[name] != self._entries[name]]
         added = [name for name in new if name not in self._entries]
@@ -355,8 +391,10 @@ class Gateway:
         self._config = config
         await self._open_files(config)
         retired = [self._take_out(name) for name in (*gone, *other)]
+        for name in (*gone, *other):
+            await self._fronts.close(name)
         for name in (*other, *added):
-            self._add_entry(new[name])
+            await self._add_entry(new[name])
         self._app.use(self._rules(config))
         await asyncio.gather(*(self._retire(server, workload) for server, workload in retired))
         words = (("added", added), ("changed", other), ("removed", gone))
@@ -377,7 +415,8 @@ class Gateway:
             breaker=BreakerPolicy(entry.breaker.failures, entry.breaker.open_seconds),
         )
         upstream = Upstream(entry.id, dialer, pinned, policy, tracer)
-        chain = self._guard.chain_for(entry)
+        front = self._fronts.get(entry.id)
+        chain = self._guard.chain_for(entry, front.guard if front is not None else None)
         middlewares, methods = chain.middlewares, chain.methods
         adapters = self._adapters(entry)
         in_flight = self._config.sessions.max_in_flight_per_session
@@ -435,17 +474,26 @@ class Gateway:
         self._guard.refused(refused.server_id, caller, refused.status, refused.reason)
 
     def _place(self, server_id: str) -> Place:
-        auth = self._config.auth
+        auth = self._auth_of(server_id)
         described = f"{self._url}{PREFIX}/mcp/{server_id}" if auth.mode == "oidc" else None
-        return Place(server_id, self.url_of(server_id), tuple(auth.required_scopes), described)
+        return Place(server_id, self._resource(server_id), tuple(auth.required_scopes), described)
+
+    def _auth_of(self, server_id: str) -> Auth:
+        front = self._fronts.get(server_id)
+        return self._config.auth if front is None else front.auth
+
+    def _resource(self, server_id: str) -> str:
+        """What tokens for this server must name."""
+        front = self._fronts.get(server_id)
+        return (front.resource if front is not None else None) or self.url_of(server_id)
 
     def _document(self, name: str) -> tuple[bytes, Buffered] | None:
         """What clients read about a server's authorization."""
-        auth = self._config.auth
+        auth = self._auth_of(name)
         if auth.mode != "oidc":
             return None
         scopes = list(dict.fromkeys(auth.required_scopes + auth.scopes_supported))
-        described = ResourceMetadata(self.url_of(name), name, auth.issuer, scopes)
+        described = ResourceMetadata(self._resource(name), name, auth.issuer, scopes)
         return f"{PREFIX}/mcp/{name}".encode(), Buffered(described.handle, 0)
 
     def url_of(self, server_id: str) -> str:
@@ -466,6 +514,7 @@ class Gateway:
             if now >= next_tidying:
                 next_tidying = now + TIDY_SECONDS
                 _guarded(self._guard.tidy)
+                _guarded(self._fronts.tidy)
                 for server in list(self.servers.values()):
                     _guarded(server.tidy, now)
             _guarded(self._interactions.expire, now)

@@ -109,10 +109,29 @@ def test_what_is_not_supported_is_refused_by_its_name(name: str) -> None:
 
 
 def test_a_middleware_that_guards_something_is_never_dropped() -> None:
-    guarded = [{"type": "auth", "parameters": {"oidc_config": {"Issuer": "https://id.example.com"}}}]
-    for configs in (guarded, [{"type": "authorization", "parameters": {}}], [{"type": "made-up"}]):
+    empty = ("authorization", "audit", "ratelimit", "validating-webhook", "mutating-webhook", "tokenexchange")
+    for kind in (*empty, "obo", "made-up"):
         with pytest.raises(InvalidRunConfig, match="middleware_configs"):
-            RunConfig.read({"image": "x", "middleware_configs": configs})
+            RunConfig.read({"image": "x", "middleware_configs": [{"type": kind, "parameters": {}}]})
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "name"),
+    [
+        ("auth", {"oidc_config": {"Issuer": "https://id.example.com"}}, "oidc_config"),
+        ("authorization", {"config_data": {"type": "cedarv1"}}, "authz_config"),
+        ("authorization", {"config_path": "/etc/authz.json"}, "authz_config_path"),
+        ("audit", {"config_data": {"component": "x"}}, "audit_config"),
+        ("telemetry", {"config": {"endpoint": "localhost:4318"}}, "telemetry_config"),
+        ("ratelimit", {"config": {"shared": {"maxTokens": 1, "refillPeriod": "1s"}}}, "rate_limit_config"),
+        ("validating-webhook", {"webhooks": [{"name": "x", "url": "https://y"}]}, "validating_webhooks"),
+        ("mutating-webhook", {"webhooks": [{"name": "x", "url": "https://y"}]}, "mutating_webhooks"),
+    ],
+)
+def test_a_middleware_is_the_field_it_stands_for(kind: str, parameters: dict[str, Any], name: str) -> None:
+    config = RunConfig.read({"image": "x", "middleware_configs": [{"type": kind, "parameters": parameters}]})
+    assert getattr(config.fields, name) == next(iter(parameters.values()))
+    assert name not in config.raw, "the document is written back as it was"
 
 
 def test_filters_written_as_middlewares_have_the_same_effect_as_fields() -> None:

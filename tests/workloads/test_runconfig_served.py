@@ -35,7 +35,7 @@ def test_a_run_config_is_served_under_its_own_name(tmp_path: Path, name: str, te
     found = loaded(tmp_path, name, text)
     [server] = found.config.servers
     assert (server.id, server.run_config["image"]) == ("time", "uvx://mcp-server-time")
-    assert any("`port` is not used" in note for note in found.notes)
+    assert found.notes == ()
 
 
 def test_what_mooring_exported_itself_is_one_too(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_what_mooring_exported_itself_is_one_too(tmp_path: Path) -> None:
     ("document", "message"),
     [
         ({"schema_version": "v9", "image": "x"}, "only v0.1.0 is known"),
-        ({"image": "x", "oidc_config": {"Issuer": "https://id"}}, "`oidc_config` is not supported"),
+        ({"image": "x", "aws_sts_config": {"region": "eu"}}, "`aws_sts_config` is not supported"),
         ({"mooring": 1, "servers": [{"id": "s", "run_config": {"image": "a://b"}}]}, "`a://b` cannot be run"),
         (
             {"mooring": 1, "servers": [{"id": "s", "run_config": {}, "workload": {"run": "x"}}]},

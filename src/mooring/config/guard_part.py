@@ -10,6 +10,7 @@ from mooring.config.schema import Server
 from mooring.gateway.exchange import Client
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.chain import Step
+from mooring.policy.telemetry.metrics import Metrics
 from mooring.policy.watching import Watch
 
 LISTED_AND_CALLED: Final = frozenset({"tools/list", "tools/call"})
@@ -33,8 +34,8 @@ class Hooks:
     """What the guard may ask of the gateway around it."""
 
     end_session: Callable[[Client], None] | None = None
-    metrics: Callable[[], str] | None = None
-    """The page for Prometheus, if there is one."""
+    numbers: Metrics | None = None
+    """What the page for Prometheus shows, if there is one."""
 
     def ended(self, client: Client) -> None:
         """A session is to end. The hook may be set after the guard was made."""

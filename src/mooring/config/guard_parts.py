@@ -12,9 +12,14 @@ from mooring.transports.http_limits import ClientLimits
 
 
 def parts_of(config: Config, hooks: Hooks) -> list[Part]:
+    """What every server has, and the parts that are on."""
+    return [Part(guard_rules.tool_steps), Part(guard_rules.saving_steps), *configured(config, hooks)]
+
+
+def configured(config: Config, hooks: Hooks) -> list[Part]:
     """The parts that are on."""
     in_force = InForce()
-    parts = [Part(guard_rules.tool_steps), Part(guard_rules.saving_steps)]
+    parts: list[Part] = []
     if config.authorization.type != "none":
         parts.append(guard_rules.authorization_part(config, in_force))
     if any(entry.approvals.tools for entry in config.servers):

@@ -18,8 +18,7 @@ AUDIT_KEY = "audit.key"
 def metrics_part(hooks: Hooks) -> Part:
     from mooring.policy.telemetry.metrics import Metrics, ServerMetrics
 
-    metrics = Metrics()
-    hooks.metrics = metrics.text
+    metrics = hooks.numbers = hooks.numbers or Metrics()
 
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
         del catalogue

@@ -11,7 +11,7 @@ from mooring.gateway.principal import Caller
 from mooring.policy.authentication.proof import Authenticator
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.chain import Chain, Step, build
-from mooring.policy.watching import Watch
+from mooring.policy.watching import Watch, Watches
 
 KEYS_FILE = "keys.json"
 AUDIT_FILE = guard_records.AUDIT_FILE
@@ -32,21 +32,27 @@ def authenticator(config: Config) -> Authenticator | None:
 class Guard:
     """The parts of the guard that all servers of a configuration share, and the chain of each."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, on_top_of: Guard | None = None) -> None:
         self._config = config
-        self.hooks = Hooks()
-        self._parts: list[Part] = guard_parts.parts_of(config, self.hooks)
+        self.hooks = on_top_of.hooks if on_top_of is not None else Hooks()
+        made = guard_parts.parts_of if on_top_of is None else guard_parts.configured
+        self._parts: list[Part] = made(config, self.hooks)
         self._watches: dict[str, Watch] = {}
 
-    def chain_for(self, entry: Server) -> Chain:
-        """What a request for this server passes, in the one order."""
+    def chain_for(self, entry: Server, own: Guard | None = None) -> Chain:
+        """What a request for this server passes, in the one order; `own` is what only this server has."""
         catalogue = Catalogue()
         steps: list[Step] = []
-        watch = Watch()
-        for part in self._parts:
-            steps += part.steps(entry, catalogue, watch)
-        if watch.is_needed:
-            self._watches[entry.id] = watch
+        watches: list[Watch] = []
+        for guard in (self,) if own is None else (self, own):
+            watch = Watch()
+            for part in guard._parts:
+                steps += part.steps(entry, catalogue, watch)
+            if watch.is_needed:
+                watches.append(watch)
+        self._watches.pop(entry.id, None)
+        if watches:
+            self._watches[entry.id] = watches[0] if len(watches) == 1 else Watches(*watches)
         return build(steps, catalogue)
 
     def watch_for(self, server_id: str) -> Watch | None:

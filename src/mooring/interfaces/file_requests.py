@@ -152,10 +152,11 @@ class FileRequests:
     def admit(self, server_id: str, request: Request, reply: Reply, enter: Callable[[Caller], None]) -> None:
         """Through the door that calls of tools go through; or 401, 403, 429."""
         rules = self._rules()
-        if rules.door is None or rules.place_of is None:
+        door = rules.door_of(server_id)
+        if door is None or rules.place_of is None:
             enter(NOBODY)
             return
-        rules.door.admit(rules.place_of(server_id), request, reply, self.headers_for(request), enter)
+        door.admit(rules.place_of(server_id), request, reply, self.headers_for(request), enter)
 
     def enter(self, server: Server, request: Request, reply: Reply, go_on: GoOn) -> None:
         """Find the scope of a request, by its ticket or by who sends it, and go on in it.

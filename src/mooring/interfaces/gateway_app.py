@@ -54,6 +54,13 @@ class Rules:
     documents: dict[bytes, Buffered] = field(default_factory=dict[bytes, Buffered])
     mounts: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
     """Further paths of servers, and the ones they stand for."""
+    doors: dict[str, Door] = field(default_factory=dict[str, Door])
+    """Servers that have a door of their own."""
+    guards: dict[bytes, WebGuard] = field(default_factory=dict[bytes, WebGuard])
+    """Paths of servers that more web pages may call."""
+
+    def door_of(self, server_id: str) -> Door | None:
+        return self.doors.get(server_id, self.door)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +141,18 @@ class GatewayApp:
     def _route(self, endpoints: _Endpoints) -> None:
         mcp, sse, rules = endpoints.mcp, endpoints.sse, self._rules
         path, most = b"/mcp/" + endpoints.server.id.encode(), rules.max_body_bytes
-        if rules.door is not None and rules.place_of is not None:
+        door = rules.door_of(endpoints.server.id)
+        if door is not None and rules.place_of is not None:
             place = rules.place_of(endpoints.server.id)
             for end, handle in ((b"", mcp.handle), (b"/sse", sse.open), (b"/messages", sse.post)):
-                self._routes[path + end] = Buffered(partial(self._admit, rules.door, place, handle), most)
+                self._routes[path + end] = Buffered(partial(self._admit, door, place, handle), most)
             return
         self._routes[path] = Buffered(mcp.shortened(partial(self._serve, mcp.handle)), most, repeats=True)
         self._routes[path + b"/sse"] = Buffered(partial(self._serve, sse.open), 0)
         self._routes[path + b"/messages"] = Buffered(partial(self._serve, sse.post), most)
 
     def accept(self, request: Request) -> Endpoint:
-        if self._guard.refusal(request) is not None:
+        if self._guard.refusal(request) is not None and not self._is_excused(request):
             return self._refused
         route = self._routes.get(request.path)
         if route is None and request.path in self._rules.mounts:
@@ -159,6 +167,15 @@ class GatewayApp:
             if request.path.startswith(prefix):
                 return self._preflight if _is_preflight(request) else endpoint
         return self._not_found
+
+    def _is_excused(self, request: Request) -> bool:
+        """Whether this server lets in a web page that others do not."""
+        own = self._rules.guards.get(request.path)
+        return own is not None and own.refusal(request) is None
+
+    def route(self, path: bytes) -> Buffered | None:
+        """Who answers at exactly this path."""
+        return self._routes.get(path)
 
     def _serve_api(self, request: Request, reply: Reply) -> None:
         """On the socket for its own user, over TCP for whoever proves to be an administrator."""

@@ -80,3 +80,37 @@ class Watch:
             self.audit.refused(caller, status, reason)
         if self.metrics is not None:
             self.metrics.refused(status)
+
+
+class Watches(Watch):
+    """Two of them as one: the gateway's, and the one that the server has of its own."""
+
+    def __init__(self, first: Watch, second: Watch) -> None:
+        super().__init__()
+        self._watches = (first, second)
+        self.troubles = [*first.troubles, *second.troubles]
+        self.spend = self._spend if first.spend or second.spend else None
+        self.may_call = self._may_call if first.may_call or second.may_call else None
+
+    async def _spend(self, caller: Caller, method: str) -> None:
+        for watch in self._watches:
+            if watch.spend is not None:
+                await watch.spend(caller, method)
+
+    def _may_call(self, caller: Caller, tool: str) -> bool:
+        return all(watch.may_call is None or watch.may_call(caller, tool) for watch in self._watches)
+
+    def admits(self, client: Client, method: str) -> bool:
+        return all(watch.admits(client, method) for watch in self._watches)
+
+    def connected(self, client: Client) -> None:
+        for watch in self._watches:
+            watch.connected(client)
+
+    def files(self, caller: Caller, kind: str, status: int, details: dict[str, Any]) -> None:
+        for watch in self._watches:
+            watch.files(caller, kind, status, details)
+
+    def refused(self, caller: Caller, status: int, reason: str) -> None:
+        for watch in self._watches:
+            watch.refused(caller, status, reason)

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from mooring.errors import MooringError
-from mooring.workloads.runconfig_fields import FIELDS, MIDDLEWARES, Kept, Refused, is_off
+from mooring.workloads.runconfig_fields import FIELDS, MIDDLEWARES, Kept, Refused, is_off, notes_on
 from mooring.workloads.secrets.errors import SecretsError
 from mooring.workloads.secrets.names import SecretUse
 
@@ -24,6 +24,7 @@ SCHEMA_VERSION: Final = "v0.1.0"
 NAME_PATTERN: Final = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 Share: TypeAlias = Literal["global", "principal", "client", "call"]
 RuntimeName: TypeAlias = Literal["process", "container", "docker", "podman", "remote"]
+_OWN_HOSTS = ("127.0.0.1", "localhost", "::1")
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -54,6 +55,13 @@ class LimitsWish(Struct, frozen=True, omit_defaults=True):
     cpus: float | msgspec.UnsetType | None = msgspec.UNSET
 
 
+class IgnoreConfig(Struct, frozen=True, omit_defaults=True):
+    """Which patterns hide files in mounted folders; in ToolHive's own spelling of the keys."""
+
+    LoadGlobal: bool = True
+    PrintOverlays: bool = False
+
+
 class Extension(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What ToolHive has no words for."""
 
@@ -79,6 +87,11 @@ class Fields(Struct, frozen=True):
     cmd_args: list[str] = field(default_factory=list[str])
     transport: Literal["stdio", "sse", "streamable-http", ""] = ""
     proxy_mode: Literal["sse", "streamable-http", ""] = ""
+    host: str = ""
+    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    """An address of its own, besides the one at the gateway; 0: none."""
+    allowed_origins: list[str] = field(default_factory=list[str])
+    trust_proxy_headers: bool = False
     target_port: Annotated[int, Meta(ge=0, le=65535)] = 0
     publish: list[str] = field(default_factory=list[str])
     volumes: list[str] = field(default_factory=list[str])
@@ -91,6 +104,16 @@ class Fields(Struct, frozen=True):
     tools_filter: list[str] = field(default_factory=list[str])
     tools_override: dict[str, Override] = field(default_factory=dict[str, Override])
     header_forward: HeaderForward = HeaderForward()
+    oidc_config: dict[str, Any] | None = None
+    authz_config: dict[str, Any] | None = None
+    authz_config_path: str = ""
+    audit_config: dict[str, Any] | None = None
+    audit_config_path: str = ""
+    telemetry_config: dict[str, Any] | None = None
+    rate_limit_config: dict[str, Any] | None = None
+    validating_webhooks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    mutating_webhooks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    ignore_config: IgnoreConfig = IgnoreConfig()
     registry_server_name: str = ""
     mooring: Extension = Extension()
 
@@ -218,7 +241,7 @@ def _judge(raw: dict[str, Any]) -> tuple[str, ...]:
                 notes.append(f"`{name}` is not known here; it is kept and has no effect")
             case _:
                 pass
-    return tuple(notes)
+    return (*notes, *notes_on(raw))
 
 
 def _from_middlewares(raw: dict[str, Any]) -> dict[str, Any]:
@@ -235,10 +258,15 @@ def _from_middlewares(raw: dict[str, Any]) -> dict[str, Any]:
         rule = MIDDLEWARES[kind]
         if isinstance(rule, str):
             raise InvalidRunConfig(f"`middleware_configs`: `{kind}` is not supported: {rule}")
-        for name, value in rule(cast("dict[str, Any]", parameters)).items():
+        try:
+            amounts_to = rule(cast("dict[str, Any]", parameters))
+        except ValueError as error:
+            raise InvalidRunConfig(f"`middleware_configs`: `{kind}` cannot be used: {error}") from error
+        for name, value in amounts_to.items():
             if isinstance(refusal := FIELDS.get(name), Refused):
                 raise InvalidRunConfig(f"`middleware_configs`: `{kind}` is not supported: {refusal.why}")
-            if not is_off(raw.get(name)) and raw[name] != value:
+            other = found.get(name, raw.get(name))
+            if not is_off(other) and other != value:
                 raise InvalidRunConfig(f"`middleware_configs`: `{kind}` and `{name}` disagree: keep one")
             found[name] = value
     return found
@@ -258,6 +286,8 @@ def _check(fields: Fields) -> None:
     for variable in fields.env_vars:
         if not variable or "=" in variable or "\0" in variable:
             raise InvalidRunConfig(f"`env_vars`: `{variable}` is not the name of a variable")
+    if fields.host and not fields.port and fields.host not in _OWN_HOSTS:
+        raise InvalidRunConfig("`host` needs a `port` beside it: an address of its own is both")
     if fields.remote_url:
         _check_remote(fields)
 

@@ -48,6 +48,7 @@ def spec_of(config: RunConfig, *, max_message_bytes: int = 64 * 1024**2) -> Work
         cwd=Path(fields.mooring.cwd) if fields.mooring.cwd else None,
         sandbox=fields.mooring.sandbox,
         max_message_bytes=max_message_bytes,
+        ignore_globally=fields.ignore_config.LoadGlobal,
     )
 
 

@@ -22,17 +22,20 @@ class Kept:
 
 
 _KUBERNETES: Final = Refused("it is about Kubernetes; remove it")
-_GUARD: Final = Refused("set it in `mooring.yaml`, for every server of the gateway, and remove it here")
+_CREDENTIALS: Final = Refused(
+    "the gateway does not exchange tokens for a workload: set `servers[].upstream.auth` in `mooring.yaml` "
+    "and remove it here"
+)
+_AUTHORITIES: Final = Refused(
+    "add the authority to the system's (`update-ca-certificates`) and remove it here"
+)
 _SECRET: Final = Refused(
     "a token must not lie in a plain file: store it with `mooring secret set NAME` and name it in "
     "`header_forward.add_headers_from_secret`"
 )
 
 FIELDS: Final[Mapping[str, Refused | Kept]] = {
-    "host": Kept("is not used: all servers share the gateway's address"),
-    "port": Kept("is not used: all servers share the gateway's port, so the URL never changes"),
     "target_host": Kept("is not used: the gateway finds the server by itself"),
-    "allowed_origins": Refused("set `cors.allowed_origins` in `mooring.yaml` and remove it here"),
     "container_name": Kept(),
     "base_name": Kept(),
     "registry_api_url": Kept(),
@@ -43,24 +46,14 @@ FIELDS: Final[Mapping[str, Refused | Kept]] = {
     "remote_auth_config": _SECRET,
     "env_file_dir": Refused("put the variables into `env_vars`"),
     "debug": Refused("use `mooring trace NAME`, which shows every message"),
-    "oidc_config": _GUARD,
-    "token_exchange_config": _GUARD,
-    "upstream_swap_config": _GUARD,
-    "aws_sts_config": _GUARD,
-    "authz_config": _GUARD,
-    "authz_config_path": _GUARD,
-    "audit_config": _GUARD,
-    "audit_config_path": _GUARD,
-    "telemetry_config": _GUARD,
-    "rate_limit_config": _GUARD,
-    "validating_webhooks": _GUARD,
-    "mutating_webhooks": _GUARD,
-    "additional_middleware_configs": _GUARD,
-    "embedded_auth_server_config": _GUARD,
-    "trust_proxy_headers": _GUARD,
+    "token_exchange_config": _CREDENTIALS,
+    "upstream_swap_config": _CREDENTIALS,
+    "aws_sts_config": _CREDENTIALS,
+    "additional_middleware_configs": Refused("list them in `middleware_configs`"),
+    "embedded_auth_server_config": Refused("use a provider of your own, named in `oidc_config`"),
     "session_ttl": Refused("set `sessions.idle_ttl_seconds` in `mooring.yaml` and remove it here"),
-    "thv_ca_bundle": _GUARD,
-    "jwks_auth_token_file": _GUARD,
+    "thv_ca_bundle": _AUTHORITIES,
+    "jwks_auth_token_file": Refused("use a provider whose keys are public"),
     "endpoint_prefix": Refused("set `public_url` in `mooring.yaml` and remove it here"),
     "k8s_pod_template_patch": _KUBERNETES,
     "scaling_config": _KUBERNETES,
@@ -68,10 +61,23 @@ FIELDS: Final[Mapping[str, Refused | Kept]] = {
     "allow_docker_gateway": Refused("name the host in `permission_profile.network.outbound.allow_host`"),
     "strict_protocol_validation": Kept(),
     "stateless": Kept(),
-    "ignore_config": Kept(),
     "runtime_config": Refused("build the image yourself and name it in `image`"),
 }
 """`stateless` is found out, `strict_protocol_validation` always on, and the network always isolated."""
+
+
+def notes_on(raw: Mapping[str, Any]) -> list[str]:
+    """What has its effect, and not quite the one that somebody may expect."""
+    notes: list[str] = []
+    if raw.get("isolate_network") is False:
+        notes.append("`isolate_network` is always on; `permission_profile` says what may be reached")
+    telemetry: Any = raw.get("telemetry_config")
+    if isinstance(telemetry, dict) and cast("dict[str, Any]", telemetry).get("metricsEnabled"):
+        notes.append("`telemetry_config.metricsEnabled`: metrics are read at `/metrics`, not sent anywhere")
+    ignoring: Any = raw.get("ignore_config")
+    if isinstance(ignoring, dict) and cast("dict[str, Any]", ignoring).get("PrintOverlays"):
+        notes.append("`ignore_config.PrintOverlays` has no effect; files are hidden all the same")
+    return notes
 
 
 def is_off(value: object) -> bool:
@@ -89,9 +95,39 @@ def _nothing(_: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _local_user_only(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Without OIDC, `auth` only names the user of this machine; with it, somebody relies on being guarded."""
-    return {} if is_off(parameters.get("oidc_config")) else {"oidc_config": parameters["oidc_config"]}
+def _field(name: str, *keys: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """The middleware is a field under one of these keys; where it has none of them, it asks for nothing."""
+
+    def rule(parameters: dict[str, Any]) -> dict[str, Any]:
+        found = next((parameters[key] for key in keys if not is_off(parameters.get(key))), None)
+        return {} if found is None else {name: found}
+
+    return rule
+
+
+def _from_file_or_here(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Given as the section itself, or as the path of its file; guarding with nothing is a mistake."""
+
+    def rule(parameters: dict[str, Any]) -> dict[str, Any]:
+        here = _field(name, "config_data", "config")(parameters)
+        found = here or _field(f"{name}_path", "config_path")(parameters)
+        if not found:
+            raise ValueError("it has neither `config_data` nor `config_path`: say what it is to do")
+        return found
+
+    return rule
+
+
+def _needed(name: str, *keys: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """As `_field`, for what guards something: where none of the keys is there, it must not be dropped."""
+
+    def rule(parameters: dict[str, Any]) -> dict[str, Any]:
+        found = _field(name, *keys)(parameters)
+        if not found:
+            raise ValueError(f"it has no `{keys[0]}`: say what it is to do")
+        return found
+
+    return rule
 
 
 def _tools(parameters: dict[str, Any]) -> dict[str, Any]:
@@ -107,28 +143,26 @@ def _headers(parameters: dict[str, Any]) -> dict[str, Any]:
     return {} if is_off(headers) else {"header_forward": {"add_plaintext_headers": headers}}
 
 
-_ELSEWHERE: Final = "set it in `mooring.yaml`, for every server of the gateway, and remove it here"
-
 MIDDLEWARES: Final[Mapping[str, Rule]] = {
     "mcp-parser": _nothing,
     "recovery": _nothing,
     "bodylimit": _nothing,
     "origin": _nothing,
     "usagemetrics": _nothing,
-    "auth": _local_user_only,
+    "auth": _field("oidc_config", "oidc_config"),
     "tool-filter": _tools,
     "tool-call-filter": _tools,
     "header-forward": _headers,
     "strip-auth": _nothing,
-    "tokenexchange": _ELSEWHERE,
-    "upstreamswap": _ELSEWHERE,
-    "awssts": _ELSEWHERE,
-    "obo": _ELSEWHERE,
-    "ratelimit": _ELSEWHERE,
-    "telemetry": _ELSEWHERE,
-    "authorization": _ELSEWHERE,
-    "audit": _ELSEWHERE,
-    "validating-webhook": _ELSEWHERE,
-    "mutating-webhook": _ELSEWHERE,
+    "tokenexchange": _needed("token_exchange_config", "token_exchange_config", "config"),
+    "upstreamswap": _needed("upstream_swap_config", "config"),
+    "awssts": _needed("aws_sts_config", "aws_sts_config", "config"),
+    "obo": _CREDENTIALS.why,
+    "ratelimit": _needed("rate_limit_config", "config", "rate_limit_config"),
+    "telemetry": _needed("telemetry_config", "config", "telemetry_config"),
+    "authorization": _from_file_or_here("authz_config"),
+    "audit": _from_file_or_here("audit_config"),
+    "validating-webhook": _needed("validating_webhooks", "webhooks", "configs"),
+    "mutating-webhook": _needed("mutating_webhooks", "webhooks", "configs"),
 }
 """What each middleware of ToolHive amounts to here: fields, nothing, or a reason to refuse it."""

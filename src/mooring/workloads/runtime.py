@@ -114,6 +114,8 @@ class WorkloadSpec(Struct, frozen=True):
     cwd: Path | None = None
     sandbox: Sandbox = "on"
     max_message_bytes: int = 64 * 1024**2
+    ignore_globally: bool = True
+    """Whether the user's own ignore file hides files too."""
 
 
 # What was found

@@ -130,7 +130,7 @@ class ProcessRuntime:
         if spec.sandbox == "off":
             return None
         mounts = (*mounts_of(spec.profile, self._data / "volumes"), *spec.mounts)
-        hidden = (self._data, *self._ignored(mounts))
+        hidden = (self._data, *self._ignored(mounts, globally=spec.ignore_globally))
         return view_of(
             mounts,
             tuple(Path(file) for file in resolved.readable),
@@ -139,10 +139,10 @@ class ProcessRuntime:
             hidden=hidden,
         )
 
-    def _ignored(self, mounts: tuple[MountPoint, ...]) -> list[Path]:
+    def _ignored(self, mounts: tuple[MountPoint, ...], *, globally: bool) -> list[Path]:
         found: list[Path] = []
         patterns: tuple[Pattern, ...] = ()
-        if self._ignore_globally.is_file():
+        if globally and self._ignore_globally.is_file():
             patterns = read_patterns(self._ignore_globally.read_text("utf-8"))
         try:
             for mount in mounts:

@@ -54,6 +54,10 @@ class DeclaredInFile(MooringError):
     """It stands in the configuration file, which decides about it."""
 
 
+class AddressTaken(MooringError):
+    """The address of its own that a workload asks for cannot be had; the rest is there."""
+
+
 class DidNotStart(MooringError):
     """It was started, and did not come up."""
 
@@ -126,6 +130,7 @@ class Supervisor:
         record = Record(
             config.name, config.encode(), config.fields.group or DEFAULT_GROUP, Status(), time.time()
         )
+        await self._host.prepare(config)
         await self._store.put(record)
         return self._add(record, config)
 
@@ -236,6 +241,8 @@ class Supervisor:
                     "%s: the configuration file has a server of this name now; it stays down", record.name
                 )
                 continue
+            if not await self._is_prepared(config):
+                continue
             workload = self._add(msgspec.structs.replace(record, status=status), config)
             if status.retry_at is not None and record.name in left:
                 workload.leftover = left.pop(record.name)
@@ -246,6 +253,17 @@ class Supervisor:
         for runtime, leftover in left.values():
             log.warning("removing what the last daemon left of `%s`", leftover.name)
             await runtime.remove(leftover)
+
+    async def _is_prepared(self, config: RunConfig) -> bool:
+        """A workload whose guard cannot be made is not served at all; without its own address it can be."""
+        try:
+            await self._host.prepare(config)
+        except AddressTaken as error:
+            log.error("%s; it is served at the gateway's address only", error)  # noqa: TRY400 - no trace
+        except MooringError as error:
+            log.error("%s: it stays down: %s", config.name, error)  # noqa: TRY400 - as above
+            return False
+        return True
 
     async def _leftovers(self) -> dict[str, tuple[Runtime, Leftover]]:
         found: dict[str, tuple[Runtime, Leftover]] = {}

@@ -47,8 +47,12 @@ _ENDING: Final = (Phase.STOPPING, Phase.REMOVING)
 class Host(Protocol):
     """The gateway, as the supervisor sees it."""
 
+    async def prepare(self, config: RunConfig) -> None:
+        """Make what its server has of its own: whoever it is, it is guarded from its first call on."""
+        ...
+
     def attach(self, workload: Workload) -> Server:
-        """Serve it at its address from now on."""
+        """Serve it at its address from now on; it was prepared."""
         ...
 
     async def detach(self, server: Server) -> None:
@@ -92,6 +96,8 @@ class Workload:
         self.status: Status = record.status
         self.started_at: float | None = record.started_at
         self.last_failure = ""
+        self.own_url: str | None = None
+        """Where it is reached besides the gateway's own address."""
         self.is_gone = False
         self.leftover: tuple[Runtime, Leftover] | None = None
         self._around = surroundings

@@ -8,11 +8,13 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from mooring.interfaces.cli import run_guard
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.output import one_line, styled, wants_colour
 from mooring.interfaces.cli.run_api import Json, ask_with_progress
+from mooring.interfaces.cli.run_document import read_document
 from mooring.interfaces.cli.run_progress import Progress
 from mooring.interfaces.cli.service_daemon import gateway_socket
 
@@ -32,6 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     name, status = str(workload["name"]), str(workload["status"])
     colour = wants_colour(sys.stdout)
     print(f"{name} is {styled(status, 'green', colour)} at {workload['url']}")
+    if workload.get("own_url"):
+        print(f"and at {workload['own_url']}")
     if workload.get("status_context"):
         print(f"note: {one_line(str(workload['status_context']))}", file=sys.stderr)
     print(f"see its tools: mooring tool list {name}", file=sys.stderr)
@@ -58,6 +62,7 @@ def run_config(arguments: argparse.Namespace) -> Json:
     if arguments.permission_profile:
         document.pop("permission_profile", None)
         document["permission_profile_name_or_path"] = _profile(arguments.permission_profile)
+    document.update(run_guard.fields(arguments))
     _put(extension, "sandbox", arguments.sandbox)
     _put(extension, "runtime", arguments.runtime)
     _put(extension, "share", arguments.share)
@@ -96,23 +101,6 @@ def _from_registry(source: str, arguments: argparse.Namespace) -> Json | None:
     from mooring.interfaces.cli.run_registry import document_for  # noqa: PLC0415 - others need not wait
 
     return document_for(source, _environment(arguments), arguments)
-
-
-def read_document(path: Path) -> Json:
-    """A RunConfig in JSON or YAML."""
-    from mooring.config.source import parse  # noqa: PLC0415 - reads YAML: 40 ms that others need not wait
-
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise Failed(f"cannot read `{path}`: {why}") from error
-    document = parse(text, is_json=path.suffix.lower() == ".json")
-    found: Any = document.value
-    if document.problems or not isinstance(found, dict):
-        wrong = "; ".join(str(problem) for problem in document.problems) or "it holds no keys"
-        raise Failed(f"`{path}` is not a RunConfig: {wrong}")
-    return cast("Json", found)
 
 
 def _put(document: Json, key: str, value: Any) -> None:

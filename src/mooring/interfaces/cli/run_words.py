@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from mooring.interfaces.cli import run_guard
+
 
 def add_parsers(commands: Any, where: argparse.ArgumentParser) -> None:
     """All commands of this page; `where` has the flags that say which gateway is meant."""
@@ -100,6 +102,7 @@ def _add_run(commands: Any, where: argparse.ArgumentParser) -> None:
         choices=["off", "warn", "require"],
         help="what to do when a later start finds another version or content (default: warn)",
     )
+    run_guard.add_flags(run)
     _add_format(run)
     run.set_defaults(handler="run:run")
 

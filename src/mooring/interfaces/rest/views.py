@@ -25,6 +25,7 @@ class WorkloadView(Struct, frozen=True):
     name: str
     package: Annotated[str, Meta(description="What runs: an image, a package, a command or a URL.")]
     url: Annotated[str, Meta(description="Where clients reach it. It never changes.")]
+    own_url: Annotated[str | None, Meta(description="Its address of its own, where it asked for a port.")]
     status: Annotated[
         str,
         Meta(
@@ -94,6 +95,7 @@ def view_of(workload: Workload, url_of: UrlOf) -> WorkloadView:
         name=workload.name,
         package=workload.config.package,
         url=url_of(workload.name) + ("/sse" if sse else ""),
+        own_url=workload.own_url,
         status=workload.status.phase.value,
         status_context=workload.status.context,
         group=workload.record.group,

@@ -1,0 +1,162 @@
+"""What a workload has of its own before its server: a guard on top of the gateway's, a door, an address."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from mooring.config.guarding import Guard, authenticator
+from mooring.config.rules import is_loopback
+from mooring.config.schema import Config
+from mooring.config.workload_guard import Secret, forget, guard_config, resource_url
+from mooring.gateway.dispatch import Dispatcher
+from mooring.interfaces.door import Door, Refused
+from mooring.interfaces.own_address import OwnAddress, Route
+from mooring.interfaces.web_guard import WebGuard
+from mooring.policy.settings import Auth
+from mooring.transports.http_limits import ListenerLimits
+from mooring.transports.http_listener import Listener
+from mooring.workloads.runconfig import InvalidRunConfig, RunConfig
+from mooring.workloads.supervisor import AddressTaken
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """One workload's own things."""
+
+    auth: Auth
+    guard: Guard | None = None
+    door: Door | None = None
+    resource: str | None = None
+    """What the server is called towards providers of tokens, if not by its address."""
+    listener: Listener | None = None
+    url: str | None = None
+
+
+class Fronts:
+    """The fronts of all workloads; the application looks at `doors` and `guards`, which stay current."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        guard: Guard,
+        secret: Secret,
+        on_refused: Callable[[Refused], None],
+        route: Route,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self._dispatcher = dispatcher
+        self._guard = guard
+        self._secret = secret
+        self._on_refused = on_refused
+        self._route = route
+        self._tls = tls
+        self._fronts: dict[str, Front] = {}
+        self.doors: dict[str, Door] = {}
+        self.guards: dict[bytes, WebGuard] = {}
+
+    def get(self, name: str) -> Front | None:
+        return self._fronts.get(name)
+
+    def url_of(self, name: str) -> str | None:
+        """The address of its own, where it has one."""
+        front = self._fronts.get(name)
+        return None if front is None else front.url
+
+    def check(self, config: Config, run: RunConfig) -> None:
+        """Whether its front could be made; `InvalidRunConfig` says what is wrong."""
+        guard_config(config, run, self._secret)
+        _check_host(config, run)
+
+    async def open(self, config: Config, run: RunConfig, listen: tuple[str, int]) -> None:
+        """Make what it asks for. `AddressTaken` means that all but its own address is there."""
+        fields = run.fields
+        own = guard_config(config, run, self._secret)
+        _check_host(config, run)
+        front = Front(config.auth)
+        if own is not None:
+            auth = own.auth if own.auth.mode != "none" else config.auth
+            own = msgspec.structs.replace(own, auth=auth)
+            guard = Guard(own, self._guard)
+            front = Front(auth, guard, self._door(own, guard), resource_url(run))
+        self._fronts[run.name] = front
+        if front.door is not None:
+            self.doors[run.name] = front.door
+        if fields.allowed_origins:
+            web = WebGuard(*listen, config.public_url, config.cors.allowed_origins + fields.allowed_origins)
+            for end in ("", "/sse", "/messages"):
+                self.guards[f"/mcp/{run.name}{end}".encode()] = web
+        if fields.port:
+            listener, url = await self._listen(config, run)
+            self._fronts[run.name] = replace(front, listener=listener, url=url)
+
+    def _door(self, own: Config, guard: Guard) -> Door | None:
+        found = authenticator(own)
+        if found is None and not guard.wants_callers and not own.trust_proxy_headers:
+            return None
+        return Door(
+            found,
+            self._dispatcher,
+            audiences=frozenset(own.auth.audience),
+            trust_proxy_headers=own.trust_proxy_headers,
+            failures_per_minute=own.auth.max_failures_per_minute,
+            on_refused=self._on_refused,
+        )
+
+    async def _listen(self, config: Config, run: RunConfig) -> tuple[Listener, str]:
+        fields = run.fields
+        host, port = fields.host or LOOPBACK, fields.port
+        web = WebGuard(host, port, None, config.cors.allowed_origins + fields.allowed_origins)
+        limits = ListenerLimits(max_connections=config.limits.max_connections)
+        listener = Listener(OwnAddress(run.name, web, self._route, config.limits.max_body_bytes), limits)
+        try:
+            await listener.listen_tcp(host, port, ssl=self._tls)
+        except OSError as error:
+            await listener.close()
+            raise AddressTaken(
+                f"`{run.name}` asks for `{host}:{port}`, which cannot be had ({error.strerror}): stop what "
+                "uses it, or change `port`, or leave it out"
+            ) from error
+        shown = f"[{host}]" if ":" in host else host
+        end = "sse" if fields.proxy_mode == "sse" else "mcp"
+        return listener, f"{'https' if self._tls else 'http'}://{shown}:{port}/{end}"
+
+    async def close(self, name: str) -> None:
+        """Its server is no more."""
+        front = self._fronts.pop(name, None)
+        self.doors.pop(name, None)
+        for path in [path for path in self.guards if path.split(b"/")[2] == name.encode()]:
+            del self.guards[path]
+        if front is not None and front.listener is not None:
+            await front.listener.close()
+        if front is not None and front.guard is not None:
+            await front.guard.close()
+
+    async def close_all(self) -> None:
+        for name in tuple(self._fronts):
+            await self.close(name)
+
+    def forget(self, config: Config, name: str) -> None:
+        """It will not come back."""
+        forget(config, name)
+
+    def tidy(self) -> None:
+        for front in self._fronts.values():
+            if front.guard is not None:
+                front.guard.tidy()
+
+
+def _check_host(config: Config, run: RunConfig) -> None:
+    fields = run.fields
+    if not fields.port or is_loopback(fields.host or LOOPBACK):
+        return
+    if config.auth.mode == "none" and not fields.oidc_config and not config.auth.insecure_allow_anonymous:
+        raise InvalidRunConfig(
+            f"`host`: other machines can reach `{fields.host}`, and nobody would have to say who they are: "
+            "set `oidc_config`, or `auth` in `mooring.yaml`"
+        )
