@@ -38,6 +38,7 @@ TOOLS = [
     tool("say", ["text"], text=TEXT, structured={"type": "object"}),
     tool("embed", ["text"], text=TEXT),
     tool("plain", [], text=TEXT),
+    tool("look", ["path"], path=TEXT, beside=TEXT),
     tool("act", ["do"], do=TEXT, filename=TEXT, target=TEXT),
 ]
 
@@ -78,9 +79,16 @@ def call(name: str, given: Json) -> Json:
             return {"content": [{"type": "image", "data": data, "mimeType": "image/png"}]}
         case "act":
             return act(given)
+        case "look":
+            return text("\n".join(seen_below(given["path"])))
         case _:
             time.sleep(given.get("sleep", 0))
             return text(given.get("text", "plain"))
+
+
+def seen_below(folder: str) -> list[str]:
+    """Every file that can be read there."""
+    return sorted(str(path) for path in Path(folder).rglob("*") if path.is_file() and path.read_bytes())
 
 
 def taken(value: str) -> str:

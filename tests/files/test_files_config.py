@@ -9,6 +9,10 @@ import pytest
 from mooring.config.loading import ConfigError, load
 
 HEAD = "mooring: 1\nservers:\n  - id: a\n    workload: {run: echo%s}\n    adapters:\n      - "
+HTTP = (
+    "mooring: 1\nservers:\n  - id: a\n    run_config: {image: 'npx://x', transport: streamable-http}\n"
+    "    adapters:\n      - "
+)
 TAKES = "{type: upload_consumer, tools: [t], file_path_argument: p%s}"
 
 
@@ -38,7 +42,10 @@ def loaded(folder: Path, text: str) -> None:
         ),
         (HEAD % "" + TAKES % "" + "\n    share: global", "cannot be `global` for a process with adapters"),
         (HEAD % "" + TAKES % "" + "\n    share: principal", "cannot be `principal` for a process"),
-        (HEAD % ", permission_profile: none" + TAKES % "", "in a sandbox, which sees none of our files"),
+        (HEAD % ", permission_profile: none" + TAKES % "" + "\n    share: global", "cannot be `global`"),
+        (HTTP + TAKES % "", "hand paths to a sandbox that serves all sessions"),
+        (HTTP.replace("streamable-http", "stdio, mooring: {share: global}") + TAKES % "", "cannot be `glob"),
+        (HEAD % "" + TAKES % "" + "\n    files: {mounted_at: files}", "must be a path that begins with `/`"),
     ],
 )
 def test_what_cannot_work_is_an_error(tmp_path: Path, text: str, why: str) -> None:
@@ -47,7 +54,12 @@ def test_what_cannot_work_is_an_error(tmp_path: Path, text: str, why: str) -> No
     assert why in str(caught.value)
 
 
-def test_a_sandboxed_process_may_get_bytes_or_a_shared_folder(tmp_path: Path) -> None:
-    loaded(tmp_path, HEAD % ", permission_profile: none" + TAKES % ", delivery: base64")
-    shared = f"\n    files: {{shared_directory: {tmp_path}}}"
-    loaded(tmp_path, HEAD % ", permission_profile: none" + TAKES % "" + shared)
+@pytest.mark.parametrize("more", ["", ", delivery: base64", "\n    files: {shared_directory: .}"])
+def test_a_sandboxed_process_sees_its_own_files(tmp_path: Path, more: str) -> None:
+    delivery, _, rest = more.partition("\n")
+    takes = TAKES % delivery + (f"\n{rest}" if rest else "")
+    loaded(tmp_path, HEAD % ", permission_profile: none" + takes)
+    if rest or delivery:
+        loaded(tmp_path, HTTP + takes)
+    if delivery:
+        loaded(tmp_path, HEAD % "" + takes + "\n    share: global")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
 
 from mooring.config import files as settings
-from mooring.config.rules import is_loopback
+from mooring.config.files_sight import Sight, share_of, sight_of
 from mooring.config.schema import Config, Server
 from mooring.files import adapters, argument_paths
 from mooring.files.database import Database
@@ -22,6 +21,7 @@ from mooring.files.service import FileService
 from mooring.files.storage import Storage
 from mooring.files.store import FileStore, KeepingRule, StoreRules
 from mooring.files.upload_tool import UploadRules
+from mooring.files.views import Reach
 from mooring.gateway.sealing import Seal
 
 
@@ -52,26 +52,19 @@ def adapters_for(service: FileService, config: Config, server: Server) -> FileAd
             ),
             artifacts_enabled=config.artifacts.enabled,
             results=_results(config, server),
-            one_child_per_scope=has_own_children(server),
+            reach=_reach(server),
+            one_child_per_scope=sight_of(server) in (Sight.MACHINE, Sight.VIEW),
+            one_child_per_call=share_of(server) == "call",
         ),
         server.files.shared_directory,
         server.files.mounted_at,
     )
 
 
-def has_own_children(server: Server) -> bool:
-    """Whether each scope has a process of its own, which then sees the files of that scope only."""
-    return server.workload is not None and server.files.shared_directory is None
-
-
-def can_see_files(server: Server) -> bool:
-    """Whether paths on this machine mean something to the server."""
-    if server.files.reachable is not None:
-        return server.files.reachable
-    if server.workload is not None or server.files.shared_directory is not None:
-        return True
-    assert server.upstream is not None
-    return is_loopback(urlsplit(server.upstream.url).hostname or "")
+def _reach(server: Server) -> Reach:
+    if server.files.shared_directory is not None:
+        return Reach.SHARED
+    return Reach.BOUND if sight_of(server) is Sight.VIEW else Reach.OURS
 
 
 def _adapter(server: Server, entry: settings.Adapter) -> adapters.Adapter:
@@ -99,7 +92,7 @@ def _delivery(server: Server, entry: settings.Adapter) -> adapters.Delivery:
         return adapters.Delivery(entry.delivery)
     if entry.uri_prefix:
         return adapters.Delivery.FILE_URI
-    return adapters.Delivery.PATH if can_see_files(server) else adapters.Delivery.URL
+    return adapters.Delivery.URL if sight_of(server) is Sight.NOTHING else adapters.Delivery.PATH
 
 
 def _locator(entry: settings.Locator) -> adapters.Locator:

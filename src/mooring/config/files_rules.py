@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from mooring.config.files import Adapter, Locator
+from mooring.config.files_sight import Sight, share_of, sight_of
 from mooring.config.problems import KeyPath
+from mooring.config.schema import Server
 from mooring.files import argument_paths
 
 Findings = Iterator[tuple[KeyPath, str]]
@@ -61,23 +63,28 @@ def _wrong_path(text: str) -> str | None:
     return None
 
 
-def server(entry: Any) -> Findings:
+def server(entry: Server) -> Findings:
     """What adapters mean for the rest of a server's entry."""
-    if not entry.adapters or entry.workload is None or entry.files.shared_directory is not None:
+    mounted_at = entry.files.mounted_at
+    if mounted_at is not None and (not mounted_at.startswith("/") or ".." in mounted_at.split("/")):
+        yield ("files", "mounted_at"), "must be a path that begins with `/`, without `..`"
+    if not any(_needs_paths(item) for item in entry.adapters):
         return
-    if entry.workload.permission_profile is not None and any(_needs_paths(item) for item in entry.adapters):
+    sight, share = sight_of(entry), share_of(entry)
+    if sight is Sight.NOTHING and entry.run_config is not None and entry.files.reachable is None:
         yield (
             ("adapters",),
             (
-                "hand paths to a process in a sandbox, which sees none of our files: give "
-                "`files.shared_directory` and name it in the profile's `write`, or another `delivery`"
+                "hand paths to a sandbox that serves all sessions, and so may see the files of none: run it "
+                "over stdio, give `files.shared_directory` and name it in the profile's `write`, or use "
+                "another `delivery`"
             ),
         )
-    if entry.share in ("global", "principal"):
+    if sight in (Sight.MACHINE, Sight.VIEW) and share in ("global", "principal"):
         yield (
             ("share",),
             (
-                f"cannot be `{entry.share}` for a process with adapters: a process sees one set of files, so "
+                f"cannot be `{share}` for a process with adapters: a process sees one set of files, so "
                 "each session needs its own; use `client`, or give `files.shared_directory`"
             ),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import SplitResult, urlsplit
@@ -11,6 +10,7 @@ from msgspec import Struct
 
 from mooring.config import files_rules
 from mooring.config.credential_rules import OWN_HEADERS, wrong_forwarded
+from mooring.config.loopback import is_loopback
 from mooring.config.policy_rules import POLICY_RULES, is_guarded
 from mooring.config.problems import KeyPath
 from mooring.config.reading import Rule
@@ -24,16 +24,6 @@ Findings = Iterator[tuple[KeyPath, str]]
 
 _HEADER_NAME = re.compile(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 _HEADER_VALUE = re.compile(r"^[^\r\n\0]*$")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _config(config: Config) -> Findings:
@@ -109,13 +99,15 @@ def _server(server: Server) -> Findings:
             spec_of(RunConfig.read(server.run_config, name=server.id))
         except MooringError as error:
             yield ("run_config",), f"cannot be used: {error}"
+            return
     if server.upstream is not None and server.share == "global" and server.upstream.auth.type in PERSONAL:
         kind = server.upstream.auth.type
         yield (
             ("share",),
             f"cannot be `global` with `auth.type: {kind}`: each caller has their own",
         )
-    yield from files_rules.server(server)
+    if len(given) == 1:
+        yield from files_rules.server(server)
 
 
 def _upstream(upstream: Upstream) -> Findings:

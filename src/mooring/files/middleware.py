@@ -23,10 +23,10 @@ from mooring.files.producing import ArtifactMaker, Output, ProducerRules
 from mooring.files.records import FileRecord
 from mooring.files.resources import CURSOR, OwnResources, appended
 from mooring.files.results import ResultKeeper, ResultRules
-from mooring.files.scopes import SHARED_VIEW, Scopes
+from mooring.files.scopes import OF_SCOPE, SHARED_VIEW, Scopes
 from mooring.files.store import FileStore
 from mooring.files.upload_tool import UploadRules
-from mooring.files.views import Views
+from mooring.files.views import Reach, Views
 from mooring.files.wiring import Listed, Wiring, own_exchange
 from mooring.gateway import subscriptions
 from mooring.gateway.clients import LegacyClient, ModernClient
@@ -35,6 +35,7 @@ from mooring.gateway.server import Server
 from mooring.gateway.subscriptions import RESOURCES_CHANGED, TOOLS_CHANGED
 from mooring.protocol import jsonrpc, meta
 from mooring.protocol.versions import LATEST_MODERN, Era
+from mooring.transports.dialing import Folders
 from mooring.transports.wire import Answer
 
 log = logging.getLogger(__name__)
@@ -54,8 +55,10 @@ class ServerFiles:
     artifacts: ProducerRules
     artifacts_enabled: bool = True
     results: ResultRules = field(default_factory=ResultRules)
+    reach: Reach = Reach.SHARED
     one_child_per_scope: bool = False
-    """The server is a process of ours that sees the view of its scope only."""
+    """Each scope has a process of its own."""
+    one_child_per_call: bool = False
 
 
 class FileAdapters:
@@ -86,6 +89,7 @@ class FileAdapters:
         self._resources = OwnResources(store, files.id, kinds)
         self._has_resources = bool(kinds)
         self._used: set[str] = set()
+        self._bound: set[str] = set()
         self._methods: dict[str, Method] = {"tools/list": self._list_tools, "tools/call": self._call_tool}
         if self._has_resources:
             self._methods |= {
@@ -99,6 +103,14 @@ class FileAdapters:
         self._server = server
         server.additions = self
         server.upstream.on_change = self.server_changed
+        if self._files.reach is Reach.BOUND:
+            server.upstream.folders_for = self._folders_for
+
+    async def _folders_for(self, client: Client) -> Folders:
+        """What a sandbox sees that is started for this client."""
+        view = self._scopes.view_of(client, self._files.id)
+        self._bound.add(view)
+        return await self.views.folders(view)
 
     @property
     def uploads(self) -> UploadRules:
@@ -232,6 +244,7 @@ class FileAdapters:
             if found:
                 arguments.put_back()
             return await handler(exchange)
+        is_own = scope is None and view != SHARED_VIEW
         scope = scope or new_id()
         output = await self._maker.prepare(arguments, producers, view, alone=view != SHARED_VIEW)
         try:
@@ -241,7 +254,8 @@ class FileAdapters:
                 return answer
             return await self._with_artifacts(exchange, answer, files, output, scope)
         finally:
-            await asyncio.shield(self._maker.discard(output))
+            await asyncio.shield(self.views.discard(self.views.folder(view) if is_own else output.folder))
+            self._bound.discard(view if is_own else "")
 
     def _place_of(self, exchange: Exchange, found: list[Any]) -> tuple[str | None, str]:
         """Whose files this call works with, and what its workload sees of them."""
@@ -252,10 +266,11 @@ class FileAdapters:
         scope = next((handle.scope for handle in handles_in(found)), None)
         if not self._files.one_child_per_scope:
             return scope, scope or new_id()
-        if scope is None:
+        if scope is None and not self._files.one_child_per_call:
             return None, SHARED_VIEW
-        client.key = f"scope:{scope}"
-        return scope, scope
+        view = scope or new_id()
+        client.key = f"{OF_SCOPE}{view}"
+        return scope, view
 
     async def _with_artifacts(
         self, exchange: Exchange, answer: Answer, files: ToolFiles, output: Output, scope: str
@@ -329,6 +344,17 @@ class FileAdapters:
             self._used.discard(scope)
             await self._store.end_scope(scope, "its session ended")
             await self.views.drop(scope)
+        elif scope in self._bound:
+            await self.views.drop(scope)
+        self._bound.discard(scope)
+
+    async def sweep_views(self, older_than: float) -> None:
+        """Remove the views that nobody needs any more: left over from before a restart, or of nobody."""
+        sessions = self._server.upstream.sessions
+        seen = {self.views.view_of(folder) for session in sessions for folder in session.folders}
+        self._bound &= seen
+        kept = self._store.usage.by_scope
+        await self.views.sweep(lambda view: view in kept or view in seen, older_than)
 
     def uploaded(self, scope: str) -> None:
         """Files came into this scope over HTTP."""

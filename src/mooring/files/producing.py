@@ -37,6 +37,7 @@ class Output:
     injected: Path | None
     reach: Path
     """The folder that a result may name files of."""
+    view: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class ArtifactMaker:
                 given = next((place.value for place in path.places(arguments.values)), None)
                 injected = folder / safe_name(given if isinstance(given, str) else "", "artifact")
                 path.put(arguments.values, self._views.shown(injected))
-        return Output(folder, injected, self._views.folder(view) if alone else folder)
+        return Output(folder, injected, self._views.folder(view) if alone else folder, view)
 
     async def finish(
         self, result: Json, producer: Producer, output: Output, scope: str, client: Client
@@ -117,7 +118,7 @@ class ArtifactMaker:
             return list(embedded(result))
         found: list[Source] = []
         for text in named_paths(result, producer.locator):
-            path = self._views.on_our_side(text)
+            path = self._views.on_our_side(text, output.view)
             if path is None or ".." in path.parts:
                 continue
             source = OnDisk(output.reach, path)
@@ -185,9 +186,6 @@ class ArtifactMaker:
             _append(result, {"type": kind, "data": encoded, "mimeType": record.mime_type})
         else:
             _append(result, {"type": "resource", "resource": contents(record, data)})
-
-    async def discard(self, output: Output) -> None:
-        await self._views.discard(output.folder)
 
 
 def contents(record: FileRecord, data: bytes) -> Json:

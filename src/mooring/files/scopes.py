@@ -11,6 +11,8 @@ from mooring.gateway.exchange import ANONYMOUS, Client
 
 SHARED_VIEW = "pool"
 """What a workload sees that serves callers nobody can tell apart."""
+OF_SCOPE = "scope:"
+"""How the key of a caller begins whose call belongs to the scope of its handle."""
 
 
 class Scopes:
@@ -32,3 +34,10 @@ class Scopes:
         if client.principal != ANONYMOUS:
             return self.of_principal(client.principal, server)
         return None
+
+    def view_of(self, client: Client, server: str) -> str:
+        """What a process sees that is started for this caller."""
+        scope = self.of_client(client, server)
+        if scope is None and client.key.startswith(OF_SCOPE):
+            scope = client.key.removeprefix(OF_SCOPE)
+        return scope or SHARED_VIEW

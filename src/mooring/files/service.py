@@ -40,7 +40,7 @@ class FileService:
     ) -> FileAdapters:
         """The middleware of one server."""
         root = shared_directory or self._views_folder
-        views = Views(root, mounted_at, files.id, self.store, shared=shared_directory is not None)
+        views = Views(root, mounted_at, files.id, self.store, files.reach)
         made = self.adapters[files.id] = FileAdapters(files, self.store, views, self.links, self.scopes)
         return made
 
@@ -83,4 +83,4 @@ class FileService:
         await self.store.sweep_orphans()
         grace = time.time() - self.store.rules.orphan_grace_seconds
         for adapters in list(self.adapters.values()):
-            await adapters.views.sweep(lambda scope: scope in self.store.usage.by_scope, grace)
+            await adapters.sweep_views(grace)

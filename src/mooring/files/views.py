@@ -3,6 +3,10 @@ out.
 
     <root>/<server>/<view>/in/<file>/<name>     a copy of an upload, so that a tool cannot change the original
     <root>/<server>/<view>/out/<call>/<name>    where the tools of one call may write
+
+A process in a sandbox sees its own view and no other: `in`, which it cannot write, and `out`, below a folder
+that is called the same in every sandbox. A process without a sandbox sees the whole machine, and a server
+that shares a folder with us the whole folder: there the path says which view is meant.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import quote
@@ -22,21 +27,40 @@ from mooring.files.disk import in_thread
 from mooring.files.handles import new_id
 from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
+from mooring.transports.dialing import Folders, SharedFolder
 
+BOUND_AT: Final = "/files"
+"""Where a sandbox sees its view, unless `files.mounted_at` says otherwise."""
 _VIEW: Final = re.compile(r"[0-9a-z-]{1,64}")
 Seen = tuple[int, int]
+
+
+class Reach(Enum):
+    """Who sees the folder of a server's views."""
+
+    OURS = "ours"
+    """Processes of ours, with our rights: each is told the paths of its own view."""
+    SHARED = "shared"
+    """A server that runs elsewhere, or as somebody else: everybody may write there."""
+    BOUND = "bound"
+    """Sandboxes, each of which has its own view at the same place."""
 
 
 class Views:
     """The views of one server."""
 
     def __init__(
-        self, root: Path, mounted_at: str | None, server_id: str, store: FileStore, *, shared: bool
+        self, root: Path, mounted_at: str | None, server_id: str, store: FileStore, reach: Reach
     ) -> None:
         self._root = root.resolve() / server_id
-        self._mounted = PurePosixPath(mounted_at or str(root.resolve())) / server_id
+        self._bound = reach is Reach.BOUND
+        if self._bound:
+            self._mounted = PurePosixPath(mounted_at or BOUND_AT)
+        else:
+            self._mounted = PurePosixPath(mounted_at or str(root.resolve())) / server_id
         self._store = store
-        self._mode = 0o777 if shared else 0o700
+        # Whoever is in a container may be anybody there. Nobody else gets past the folder around it.
+        self._mode = 0o700 if reach is Reach.OURS else 0o777
         self._made: dict[tuple[str, str], Seen] = {}
         self._making: dict[tuple[str, str], asyncio.Lock] = {}
 
@@ -47,13 +71,24 @@ class Views:
 
     def shown(self, path: Path) -> str:
         """A path of ours as the workload sees it."""
-        return str(self._mounted / path.relative_to(self._root))
+        parts = path.relative_to(self._root).parts
+        return str(self._mounted.joinpath(*(parts[1:] if self._bound else parts)))
 
-    def on_our_side(self, shown: str) -> Path | None:
-        """A path as the workload wrote it, on our side; nothing if it is not below our views."""
+    def on_our_side(self, shown: str, view: str) -> Path | None:
+        """A path as a workload that sees this view wrote it, on our side; nothing if it is in none."""
         if not shown.startswith(f"{self._mounted}/"):
             return None
-        return self._root / shown[len(str(self._mounted)) + 1 :]
+        start = self.folder(view) if self._bound else self._root
+        return start / shown[len(str(self._mounted)) + 1 :]
+
+    async def folders(self, view: str) -> Folders:
+        """What a sandbox sees of this view: its uploads to read, and where to write."""
+        folder = await self.prepare(view)
+        inside = Path(self._mounted)
+        return (
+            SharedFolder(folder / "in", inside / "in", writable=False),
+            SharedFolder(folder / "out", inside / "out", writable=True),
+        )
 
     async def prepare(self, view: str) -> Path:
         folder = self.folder(view)
@@ -62,9 +97,12 @@ class Views:
 
     def _prepare(self, folder: Path) -> None:
         self._root.mkdir(parents=True, exist_ok=True)
+        if self._bound:
+            self._root.chmod(0o700)
         for part in (folder, folder / "in", folder / "out"):
             part.mkdir(exist_ok=True)
             part.chmod(self._mode)
+        os.utime(folder)  # it is in use: not to be swept away
 
     async def place(self, record: FileRecord, view: str) -> Path:
         """The file's own copy in this view, made when it is first needed or was changed since."""
@@ -133,6 +171,11 @@ class Views:
         for key in [key for key in self._made if key[0] == view]:
             del self._made[key]
         await in_thread(_remove, self.folder(view))
+
+    @staticmethod
+    def view_of(folder: SharedFolder) -> str:
+        """Which view a sandbox sees."""
+        return folder.host.parent.name
 
     async def sweep(self, is_alive: Callable[[str], bool], older_than: float) -> None:
         """Remove views that nobody has touched for long: left over from before a restart."""

@@ -30,7 +30,7 @@ from mooring.gateway.upstream_session import UpstreamSession, error_code
 from mooring.protocol import meta, routing_headers
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.versions import LATEST_LEGACY, LATEST_MODERN, LEGACY_VERSIONS, MODERN_VERSIONS, Era
-from mooring.transports.dialing import Dialer, Transport
+from mooring.transports.dialing import Dialer, Folders, Transport
 from mooring.transports.streamable_wire import HttpRefused
 from mooring.transports.wire import Answer, Leg, Wire
 
@@ -68,6 +68,9 @@ class Opening:
     version: str = LATEST_LEGACY
     capabilities: bytes = SHARED_CAPABILITIES
     info: bytes = b""
+    asker: Client | None = None
+    """Whose first call needs it, and whose folders its process sees; none if it is everybody's."""
+    folders: Folders = ()
 
 
 class Detector:
@@ -117,7 +120,7 @@ class Detector:
             ModernSession(opening.key, opening.owner, self._tracer),
             LegacySession(opening.key, opening.owner, self._tracer),
         )
-        wire = await self._dialer.dial(transport, attempt)
+        wire = await self._dialer.dial(transport, attempt, opening.folders)
         try:
             for tried in _order(transport, opening.prefers, era):
                 if tried is Era.MODERN:

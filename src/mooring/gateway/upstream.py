@@ -4,9 +4,9 @@ lost."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final
 
@@ -23,7 +23,7 @@ from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream_session import UpstreamSession
 from mooring.protocol import jsonrpc, meta
 from mooring.protocol.versions import LATEST_LEGACY, Era
-from mooring.transports.dialing import Dialer, Transport
+from mooring.transports.dialing import Dialer, Folders, Transport
 from mooring.transports.streamable_wire import HttpRefused
 from mooring.transports.wire import Answer, SessionLost
 
@@ -64,6 +64,8 @@ class Upstream:
         self._opening: dict[str, asyncio.Task[UpstreamSession]] = {}
         self._lease_waiters: list[asyncio.Future[None]] = []
         self.on_change: Callable[[str], None] | None = None
+        self.folders_for: Callable[[Client], Awaitable[Folders]] | None = None
+        """What a process that is started for this client sees of our files."""
         self._own_sessions = 0
         self.broken: str | None = None
         """Why a session ended that was not ended by us, the last time that happened."""
@@ -349,6 +351,8 @@ class Upstream:
         return session
 
     async def _open(self, opening: Opening) -> UpstreamSession:
+        if self.folders_for is not None and opening.asker is not None:
+            opening = replace(opening, folders=await self.folders_for(opening.asker))
         try:
             session = await asyncio.wait_for(self._detector.open(opening), self.policy.connect_seconds)
         except TimeoutError:
@@ -358,6 +362,7 @@ class Upstream:
         except OSError as error:
             raise UpstreamUnavailable(f"`{self.server_id}` could not be started: {error}") from error
         session.last_used = monotonic()
+        session.folders = opening.folders
         session.on_change = self.on_change
         if session.profile is not None:
             self._profiles[opening.prefers] = session.profile
@@ -458,7 +463,8 @@ def _opening_for(client: Client, key: str, *, dedicated: bool) -> Opening:
         known.pop("extensions", None)
         capabilities = jsonrpc.assemble(known)
     version = client.version if client.era is Era.LEGACY else LATEST_LEGACY
-    return Opening(key, client.era, client if dedicated else None, version, capabilities, client.info)
+    owner = client if dedicated else None
+    return Opening(key, client.era, owner, version, capabilities, client.info, client)
 
 
 def _interactive(client: Client) -> bool:

@@ -18,6 +18,7 @@ from mooring.gateway.subscriptions import Filter, Subscriber
 from mooring.gateway.tracing import Tracer
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.versions import Era
+from mooring.transports.dialing import Folders
 from mooring.transports.http_upstream import UpstreamConnection
 from mooring.transports.wire import Answer, Wire
 
@@ -62,6 +63,8 @@ class UpstreamSession(ABC):
         self.take_idle: Callable[[], UpstreamConnection | None] = _nothing_idle
         """For the short way: a connection to the server that is free right now."""
         self.last_used = 0.0
+        self.folders: Folders = ()
+        """What its process sees of our files."""
         self.on_change: Callable[[str], None] | None = None
         """Told which list of the server is another now, whoever else wants to know."""
         self.lost: str | None = None

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.config.rules import is_loopback
+from mooring.config.loopback import is_loopback
 from mooring.gateway.dispatch import Dispatcher
 from mooring.gateway.health import State
 from mooring.gateway.principal import NOBODY, Caller

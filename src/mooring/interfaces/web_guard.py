@@ -7,7 +7,7 @@ import string
 from typing import Final
 from urllib.parse import urlsplit
 
-from mooring.config.rules import is_loopback
+from mooring.config.loopback import is_loopback
 from mooring.transports.http_request import Request
 
 Headers = tuple[tuple[bytes, bytes], ...]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from mooring.transports.child import Command
@@ -23,12 +25,27 @@ class Transport(Enum):
     SSE = "sse"
 
 
+@dataclass(frozen=True, slots=True)
+class SharedFolder:
+    """A folder of ours that a process sees because it works for somebody, besides what it sees anyway."""
+
+    host: Path
+    inside: Path
+    writable: bool
+
+
+Folders: TypeAlias = tuple[SharedFolder, ...]
+
+
 class Dialer(Protocol):
-    """Something that can be dialled, by any of the transports it may speak (most likely first)."""
+    """Something that can be dialled, by any of the transports it may speak (most likely first).
+
+    What starts a process for every dial shows it the folders; whatever else is dialled sees what it sees.
+    """
 
     transports: tuple[Transport, ...]
 
-    async def dial(self, transport: Transport, events: WireEvents) -> Wire: ...
+    async def dial(self, transport: Transport, events: WireEvents, folders: Folders = ()) -> Wire: ...
     async def close(self) -> None: ...
 
 
@@ -45,7 +62,8 @@ class ProcessDialer:
         self._max_bytes = max_message_bytes
         self._on_log = on_log
 
-    async def dial(self, transport: Transport, events: WireEvents) -> Wire:
+    async def dial(self, transport: Transport, events: WireEvents, folders: Folders = ()) -> Wire:
+        del folders  # nothing is hidden from it
         assert transport is Transport.STDIO
         return await PipeWire.spawn(
             self._command,
@@ -87,7 +105,8 @@ class HttpDialer:
             for name, value in headers.items()
         )
 
-    async def dial(self, transport: Transport, events: WireEvents) -> Wire:
+    async def dial(self, transport: Transport, events: WireEvents, folders: Folders = ()) -> Wire:
+        del folders  # it runs already
         if transport is Transport.STREAMABLE_HTTP:
             return StreamableWire(
                 self._pool,

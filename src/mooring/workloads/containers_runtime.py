@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from mooring.transports.dialing import Folders
 from mooring.workloads.containers.connection import Connection, connect
 from mooring.workloads.containers.container import Container
 from mooring.workloads.containers.engines import EngineName, current_engines
@@ -33,6 +34,7 @@ from mooring.workloads.runtime import (
     Resolved,
     RunningWorkload,
     WorkloadSpec,
+    mounts_for,
 )
 from mooring.workloads.sandbox.bubblewrap import Files
 
@@ -103,18 +105,20 @@ class ContainerRuntime:
         secrets: dict[str, str],
         on_event: OnEvent,
         proxy: EgressProxy,
+        folders: Folders,
     ) -> Container:
         connection = await self._connected()
         mounts = (*mounts_of(spec.profile, self._data / "volumes"), *spec.mounts)
+        all_mounts = (*mounts, *mounts_for(folders))
         labels = {_OWNER: self._owner, _NAME: spec.name}
         settings = container_settings(
             spec,
-            mounts,
+            all_mounts,
             self._hidden(mounts),
             image=resolved.image or "",
             command=resolved.argv,
             engine=connection.engine.name,
-            user=_user(connection) if mounts else None,
+            user=_user(connection) if all_mounts else None,
             labels=labels,
             secrets=secrets,
         )

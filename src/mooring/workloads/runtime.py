@@ -18,7 +18,7 @@ from typing import Literal, Protocol, TypeAlias
 from msgspec import Struct, field
 
 from mooring.errors import MooringError
-from mooring.transports.dialing import Dialer
+from mooring.transports.dialing import Dialer, Folders
 from mooring.workloads.profile import NONE, PermissionProfile
 
 Transport: TypeAlias = Literal["stdio", "sse", "streamable-http"]
@@ -75,6 +75,11 @@ class MountPoint(Struct, frozen=True):
     host: Path
     inside: Path
     writable: bool = False
+
+
+def mounts_for(folders: Folders) -> tuple[MountPoint, ...]:
+    """The folders of whoever a process works for."""
+    return tuple(MountPoint(folder.host, folder.inside, folder.writable) for folder in folders)
 
 
 class ResourceLimits(Struct, frozen=True):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from mooring.transports.dialing import Folders
 from mooring.workloads import cgroups
 from mooring.workloads.environment import arguments_of, inner_environment
 from mooring.workloads.ignore import Pattern, TooManyFiles, hidden_in, read_patterns
@@ -31,6 +32,7 @@ from mooring.workloads.runtime import (
     Resolved,
     RunningWorkload,
     WorkloadSpec,
+    mounts_for,
 )
 from mooring.workloads.sandbox import bubblewrap
 from mooring.workloads.sandbox.errand import Errands
@@ -101,7 +103,7 @@ class ProcessRuntime:
         self._write_files()
         program = self._program(spec, resolved, secrets, home)
         new_launch = partial(self._launch, spec, resolved, program)
-        await asyncio.to_thread(self._view, spec, resolved, home)  # what is wrong with it is said now
+        await asyncio.to_thread(self._view, spec, resolved, home, ())  # what is wrong with it is said now
         workload = SandboxedWorkload(spec, new_launch, on_event)
         if spec.transport != "stdio":
             await workload.start_http()
@@ -122,17 +124,19 @@ class ProcessRuntime:
             f"{self._prefix}-{spec.name}",
         )
 
-    async def _launch(self, spec: WorkloadSpec, resolved: Resolved, program: Program) -> Launch:
-        view = await asyncio.to_thread(self._view, spec, resolved, _home())
+    async def _launch(
+        self, spec: WorkloadSpec, resolved: Resolved, program: Program, folders: Folders
+    ) -> Launch:
+        view = await asyncio.to_thread(self._view, spec, resolved, _home(), folders)
         return Launch(program, view, next(self._numbers), cwd=spec.cwd)
 
-    def _view(self, spec: WorkloadSpec, resolved: Resolved, home: Path) -> View | None:
+    def _view(self, spec: WorkloadSpec, resolved: Resolved, home: Path, folders: Folders) -> View | None:
         if spec.sandbox == "off":
             return None
         mounts = (*mounts_of(spec.profile, self._data / "volumes"), *spec.mounts)
         hidden = (self._data, *self._ignored(mounts, globally=spec.ignore_globally))
         return view_of(
-            mounts,
+            (*mounts, *mounts_for(folders)),
             tuple(Path(file) for file in resolved.readable),
             home=home,
             cwd=(spec.cwd or home).absolute(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from mooring.errors import UpstreamUnavailable
-from mooring.transports.dialing import Dialer, Transport
+from mooring.transports.dialing import Dialer, Folders, Transport
 from mooring.transports.wire import Wire, WireEvents
 from mooring.workloads.runconfig import RunConfig
 from mooring.workloads.runtime import CannotRun
@@ -26,10 +26,10 @@ class WorkloadDialer:
         self.transports = transports
         self._gate = gate
 
-    async def dial(self, transport: Transport, events: WireEvents) -> Wire:
+    async def dial(self, transport: Transport, events: WireEvents, folders: Folders = ()) -> Wire:
         dialer = await self._gate.admit()
         try:
-            return await dialer.dial(transport, events)
+            return await dialer.dial(transport, events, folders)
         except CannotRun as error:
             raise UpstreamUnavailable(str(error)) from error
 

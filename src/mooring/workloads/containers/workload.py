@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from mooring.errors import UpstreamUnavailable
-from mooring.transports.dialing import Dialer
+from mooring.transports.dialing import Dialer, Folders
 from mooring.transports.dialing import Transport as DialTransport
 from mooring.transports.wire import Wire, WireEvents
 from mooring.workloads.containers.attached_wire import AttachedWire
@@ -16,7 +16,7 @@ from mooring.workloads.egress.proxy import EgressProxy
 from mooring.workloads.runtime import CannotRun, OnEvent, WorkloadSpec
 from mooring.workloads.started import StartedWorkload
 
-NewContainer = Callable[[EgressProxy], Awaitable[Container]]
+NewContainer = Callable[[EgressProxy, Folders], Awaitable[Container]]
 
 
 class ContainerWorkload(StartedWorkload[Container]):
@@ -31,11 +31,11 @@ class ContainerWorkload(StartedWorkload[Container]):
         self._watching: set[asyncio.Task[None]] = set()
         self.dialer = self
 
-    async def dial(self, transport: DialTransport, events: WireEvents) -> Wire:
+    async def dial(self, transport: DialTransport, events: WireEvents, folders: Folders = ()) -> Wire:
         """Start a container for one connection over stdio."""
         assert transport is DialTransport.STDIO
         try:
-            container = await self._start()
+            container = await self._start(folders)
         except CannotRun as error:
             raise UpstreamUnavailable(str(error)) from error
         return AttachedWire(events, self.spec.name, self.spec.max_message_bytes, container)
@@ -45,7 +45,7 @@ class ContainerWorkload(StartedWorkload[Container]):
 
     async def start_http(self) -> None:
         """Start the one container of a server that speaks HTTP, and wait until it listens."""
-        container = await self._start()
+        container = await self._start(())
         self._do(_drain(container))
         try:
             await self.serve_http(container)
@@ -57,9 +57,9 @@ class ContainerWorkload(StartedWorkload[Container]):
         await super().stop()
         await asyncio.gather(*self._watching, return_exceptions=True)
 
-    async def _start(self) -> Container:
+    async def _start(self, folders: Folders) -> Container:
         self.check_running()
-        container = await self._new_container(self.proxy)
+        container = await self._new_container(self.proxy, folders)
         self.units.add(container)
         self._do(self._forget(container))
         return container

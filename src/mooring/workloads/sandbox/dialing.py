@@ -7,7 +7,7 @@ from typing import Final
 
 from mooring.errors import UpstreamUnavailable
 from mooring.transports.child import CannotStart
-from mooring.transports.dialing import Transport
+from mooring.transports.dialing import Folders, Transport
 from mooring.transports.pipe_wire import PipeWire
 from mooring.transports.wire import Wire, WireEvents
 from mooring.workloads.runtime import Said
@@ -22,15 +22,15 @@ class StdioDialer:
     transports: tuple[Transport, ...] = (Transport.STDIO,)
 
     def __init__(
-        self, new_tree: Callable[[], Awaitable[ProcessTree]], label: str, max_message_bytes: int
+        self, new_tree: Callable[[Folders], Awaitable[ProcessTree]], label: str, max_message_bytes: int
     ) -> None:
         self._new_tree = new_tree
         self._label = label
         self._max_bytes = max_message_bytes
 
-    async def dial(self, transport: Transport, events: WireEvents) -> Wire:
+    async def dial(self, transport: Transport, events: WireEvents, folders: Folders = ()) -> Wire:
         assert transport is Transport.STDIO
-        tree = await self._new_tree()
+        tree = await self._new_tree(folders)
         heard = bytearray()
 
         def on_log(data: bytes) -> None:

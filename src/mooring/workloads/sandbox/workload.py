@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from mooring.transports.child import CannotStart, Child
-from mooring.transports.dialing import Dialer
+from mooring.transports.dialing import Dialer, Folders
 from mooring.workloads.runtime import CannotRun, OnEvent, Said, WorkloadSpec
 from mooring.workloads.sandbox.dialing import StdioDialer
 from mooring.workloads.sandbox.launch import Launch
 from mooring.workloads.sandbox.tree import ProcessTree, TreeEvents
 from mooring.workloads.started import StartedWorkload
 
-NewLaunch = Callable[[], Awaitable[Launch]]
+NewLaunch = Callable[[Folders], Awaitable[Launch]]
 
 
 class SandboxedWorkload(StartedWorkload[ProcessTree]):
@@ -27,7 +27,7 @@ class SandboxedWorkload(StartedWorkload[ProcessTree]):
 
     async def start_http(self) -> None:
         """Start the one process tree of a server that speaks HTTP, and wait until it listens."""
-        tree = await self._new_tree()
+        tree = await self._new_tree(())
         child = await tree.spawn(
             lambda command: Child.spawn(
                 command,
@@ -50,10 +50,10 @@ class SandboxedWorkload(StartedWorkload[ProcessTree]):
         await tree.close()
         await self.stop()
 
-    async def _new_tree(self) -> ProcessTree:
+    async def _new_tree(self, folders: Folders) -> ProcessTree:
         self.check_running()
         tree = ProcessTree(
-            await self._new_launch(), self.proxy, TreeEvents(self.on_event, self.units.discard)
+            await self._new_launch(folders), self.proxy, TreeEvents(self.on_event, self.units.discard)
         )
         self.units.add(tree)
         return tree
