@@ -179,7 +179,11 @@ class ServerFiles(Struct, frozen=True):
         Meta(description="A folder that both we and the server can reach. Not given: one in our own data."),
     ] = None
     mounted_at: Annotated[
-        str | None, Meta(description="The path of that folder as the server sees it, if it is another.")
+        str | None,
+        Meta(
+            description="The path of that folder as the server sees it, if it is another. In a sandbox: where "
+            "the files of the session are, `/files` if not given."
+        ),
     ] = None
     reachable: Annotated[
         bool | None,
