@@ -181,8 +181,8 @@ class ServerFiles(Struct, frozen=True):
     mounted_at: Annotated[
         str | None,
         Meta(
-            description="The path of that folder as the server sees it, if it is another. In a sandbox: where "
-            "the files of the session are, `/files` if not given."
+            description="The path of that folder as the server sees it, if it is another. In a sandbox: "
+            "where the files of the session are, `/files` if not given."
         ),
     ] = None
     reachable: Annotated[
