@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from mooring import durable
@@ -68,7 +69,7 @@ def pinning_part(config: Config, hooks: Hooks) -> Part:
     return Part(steps)
 
 
-def lock_part(config: Config, in_force: InForce) -> Part:
+def lock_part(config: Config, in_force: InForce, hooks: Hooks) -> Part:
     from mooring.policy.pinning.lock import LOCK_PLACE, LockFile, ServerLock
 
     wanted = config.core.tool_definition_lock
@@ -81,7 +82,15 @@ def lock_part(config: Config, in_force: InForce) -> Part:
 
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
         observed = folder / f"{entry.id}.json"
-        applied = ServerLock(lock, entry.id, catalogue, observed, mode=mode, report=watch.drifted)
+        applied = ServerLock(
+            lock,
+            entry.id,
+            catalogue,
+            observed,
+            mode=mode,
+            report=watch.drifted,
+            mismatched=partial(hooks.mismatched, entry.id),
+        )
         return [
             Step(
                 "pinning and lock",

@@ -36,11 +36,17 @@ class Hooks:
     end_session: Callable[[Client], None] | None = None
     numbers: Metrics | None = None
     """What the page for Prometheus shows, if there is one."""
+    stop_server: Callable[[str, str], None] | None = None
 
     def ended(self, client: Client) -> None:
         """A session is to end. The hook may be set after the guard was made."""
         if self.end_session is not None:
             self.end_session(client)
+
+    def mismatched(self, server_id: str, reason: str) -> None:
+        """A server is not what somebody approved: whoever runs it is to stop it."""
+        if self.stop_server is not None:
+            self.stop_server(server_id, reason)
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ def configured(config: Config, hooks: Hooks) -> list[Part]:
     if config.core.tool_definition_pinning.mode != "off":
         parts.append(guard_definitions.pinning_part(config, hooks))
     if config.core.tool_definition_lock.mode != "off":
-        parts.append(guard_definitions.lock_part(config, in_force))
+        parts.append(guard_definitions.lock_part(config, in_force, hooks))
     if config.limits.rate or config.limits.concurrency:
         parts.append(guard_rules.limits_part(config))
     if config.audit.enabled:

@@ -155,6 +155,11 @@ class Supervisor:
     def stop(self, workload: Workload) -> None:
         workload.hear(events.StopWanted(monotonic()))
 
+    def forbid(self, name: str, reason: str) -> None:
+        """Stop a workload, if it is one, because of what turned out about it."""
+        if (workload := self.workloads.get(name)) is not None:
+            workload.hear(events.PolicyStopWanted(monotonic(), reason))
+
     def restart(self, workload: Workload) -> None:
         if self._allows(workload.config):
             self.start(workload)

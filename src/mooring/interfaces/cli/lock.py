@@ -96,8 +96,13 @@ def _offered(arguments: argparse.Namespace) -> dict[str, dict[str, Json]]:
         raise Failed(f"no server `{arguments.server}`; there are: {', '.join(sorted(known)) or 'none'}")
     offered: dict[str, dict[str, Json]] = {}
     for server in [arguments.server] if arguments.server else known:
-        _list(socket, server)
         file = socket.parent / OBSERVED / f"{server}.json"
+        try:
+            _list(socket, server)
+        except Failed as error:
+            if not file.exists():
+                raise
+            print(f"note: {error}; what it offered last counts", file=sys.stderr)
         if not file.exists():
             raise Failed(
                 "the gateway keeps no lock: set `core.tool_definition_lock.mode` to `warn` or `block`"

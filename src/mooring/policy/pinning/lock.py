@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 LOCK_PLACE: Final = ".lock"
 """Beside what was observed: where the lock file is, for the command line."""
 Json = dict[str, Any]
+_NEW: Final = "it was never approved"
 
 
 class Locked(msgspec.Struct):
@@ -87,6 +88,7 @@ class ServerLock:
         *,
         mode: Literal["warn", "block"],
         report: Callable[[Exchange, Json], None],
+        mismatched: Callable[[str], None],
     ) -> None:
         self._lock = lock
         self._server_id = server_id
@@ -94,6 +96,7 @@ class ServerLock:
         self._observed = observed
         self._mode = mode
         self._report = report
+        self._mismatched = mismatched
         self._written = b""
         self._reported: dict[str, str] = {}
 
@@ -124,6 +127,8 @@ class ServerLock:
                 self._reported[item.name] = why
                 log.warning("%s: tool `%s` is not as locked: %s", self._server_id, item.name, why)
                 self._report(exchange, {"lock": {item.name: why}, "mode": self._mode})
+                if self._mode == "block" and why != _NEW:  # not the server that somebody approved
+                    self._mismatched(f"its tool `{item.name}` is not as it was approved ({why})")
             if self._mode == "warn":
                 warn(item, f"this tool is not as it was approved: {why}")
                 kept.append(item)
@@ -132,7 +137,7 @@ class ServerLock:
     def _difference(self, item: Item) -> str | None:
         approved = self._lock.content.servers.get(self._server_id, {}).get(item.name)
         if approved is None:
-            return "it was never approved"
+            return _NEW
         changed = fields(approved, item.value())
         return f"changed: {', '.join(changed)}" if changed else None
 
