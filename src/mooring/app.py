@@ -149,7 +149,7 @@ class Gateway:
         stack.push_async_callback(runtimes.close)
         launcher = Launcher(runtimes.choose, secrets, asyncio.Semaphore(STARTS_AT_ONCE))
         allows = admission(config, local_principal())
-        self._supervisor = Supervisor(self._directory, store, self, launcher, runtimes.all, allows)
+        self._supervisor = Supervisor(self._directory, store, self, launcher, runtimes.leaving, allows)
         self._guard.hooks.stop_server = self._supervisor.forbid
         holder = _LateApp()
         listener = Listener(holder, ListenerLimits(max_connections=config.limits.max_connections))

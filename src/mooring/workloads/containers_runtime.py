@@ -16,15 +16,14 @@ from typing import Final
 from mooring.transports.dialing import Folders
 from mooring.workloads.containers.connection import Connection, connect
 from mooring.workloads.containers.container import Container
-from mooring.workloads.containers.engines import EngineName, current_engines
+from mooring.workloads.containers.engines import EngineName, UsedEngines, current_engines
 from mooring.workloads.containers.images import digest_of, find_or_pull
 from mooring.workloads.containers.settings import container_settings
 from mooring.workloads.containers.workload import ContainerWorkload
 from mooring.workloads.egress.proxy import EgressProxy
-from mooring.workloads.ignore import hidden_in
+from mooring.workloads.ignore import hidden_below
 from mooring.workloads.profile_reading import mounts_of
 from mooring.workloads.runtime import (
-    CannotAdopt,
     CannotRun,
     ImageSource,
     Leftover,
@@ -57,11 +56,13 @@ class ContainerRuntime:
         self._numbers = itertools.count(1)
         self._owner = hashlib.sha256(str(self._data).encode()).hexdigest()[:16]
         self._files = Files(self._data / "sandbox")
+        self._used = UsedEngines(self._data)
 
     async def problem(self) -> str | None:
         if self._connection is not None:
             return None
-        found = [engine for engine in current_engines() if self._wanted in (None, engine.name)]
+        known = (*current_engines(), *self._used.all())
+        found = [engine for engine in dict.fromkeys(known) if self._wanted in (None, engine.name)]
         for engine in found:
             if (connection := await connect(engine)) is not None:
                 self._connection = connection
@@ -73,6 +74,8 @@ class ContainerRuntime:
     async def close(self) -> None:
         """Let go of the engine's socket."""
         if self._connection is not None:
+            if not await self.leftovers():
+                self._used.forget(self._connection.engine)
             await self._connection.close()
             self._connection = None
 
@@ -114,7 +117,7 @@ class ContainerRuntime:
         settings = container_settings(
             spec,
             all_mounts,
-            self._hidden(mounts),
+            self._hidden(mounts, globally=spec.ignore_globally),
             image=resolved.image or "",
             command=resolved.argv,
             engine=connection.engine.name,
@@ -122,25 +125,27 @@ class ContainerRuntime:
             labels=labels,
             secrets=secrets,
         )
+        self._used.note(connection.engine)
         container = Container(connection, proxy, on_event)
         number = next(self._numbers)
         name = f"mooring-{self._owner[:8]}-{spec.name}-{os.getpid()}-{number}"
         await container.start(name, settings, labels)
         return container
 
-    def _hidden(self, mounts: tuple[MountPoint, ...]) -> tuple[tuple[Path, Path], ...]:
+    def _hidden(self, mounts: tuple[MountPoint, ...], *, globally: bool) -> tuple[tuple[Path, Path], ...]:
         """What ignore files and our own data folder hide: an empty thing for each, and where it lies over."""
         self._files.write("mooring", os.getuid(), os.getgid(), Path("/home/mooring"))
-        found: list[tuple[Path, Path]] = []
-        for mount in mounts:
-            host = mount.host.resolve()
-            if not host.is_dir():
-                continue
-            hidden = (*hidden_in(host), *((self._data,) if self._data.is_relative_to(host) else ()))
-            for path in hidden:
-                empty = self._files.empty_folder if path.is_dir() else self._files.empty_file
-                found.append((empty, mount.inside / path.relative_to(host)))
-        return tuple(found)
+        hidden = (self._data, *hidden_below(mounts, globally=globally))
+        resolved = [(mount.host.resolve(), mount.inside) for mount in mounts]
+        return tuple(
+            (
+                self._files.empty_folder if path.is_dir() else self._files.empty_file,
+                inside / path.relative_to(host),
+            )
+            for path in hidden
+            for host, inside in resolved
+            if path.is_relative_to(host)
+        )
 
     async def leftovers(self) -> tuple[Leftover, ...]:
         if await self.problem() is not None:
@@ -156,12 +161,6 @@ class ContainerRuntime:
             )
             for entry in found
         )
-
-    async def adopt(
-        self, leftover: Leftover, spec: WorkloadSpec, resolved: Resolved, on_event: OnEvent
-    ) -> RunningWorkload:
-        del leftover, spec, resolved, on_event
-        raise CannotAdopt("its way out ended with the daemon before us")
 
     async def remove(self, leftover: Leftover) -> None:
         await (await self._connected()).remove(leftover.reference)

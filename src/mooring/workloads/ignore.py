@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from mooring.workloads.runtime import CannotRun, MountPoint
+
 NAMES: Final = (".mooringignore", ".thvignore")
 MAX_ENTRIES: Final = 200_000
 """How many files of a folder are looked at; a larger one needs a narrower mount."""
 
 
-class TooManyFiles(OSError):
+class TooManyFiles(CannotRun):
     """A mounted folder has more files than can be looked through."""
 
 
@@ -35,6 +37,22 @@ def read_patterns(text: str) -> tuple[Pattern, ...]:
     """The patterns of a file, in order."""
     lines = (line.rstrip("\n").rstrip() for line in text.splitlines())
     return tuple(_pattern(line) for line in lines if line and not line.startswith("#"))
+
+
+def hidden_below(
+    mounts: Iterable[MountPoint], everywhere: Path | None = None, *, globally: bool = True
+) -> list[Path]:
+    """What is hidden in mounted folders: by what lies in them, and by the patterns of one file for all."""
+    file = everywhere or _global_file()
+    patterns = read_patterns(file.read_text("utf-8")) if globally and file.is_file() else ()
+    folders = (mount.host.resolve() for mount in mounts if mount.host.is_dir())
+    return [path for folder in folders for path in hidden_in(folder, patterns)]
+
+
+def _global_file() -> Path:
+    """Patterns that hide files in every mounted folder."""
+    folder = os.environ.get("XDG_CONFIG_HOME") or str(Path(os.environ.get("HOME") or "/") / ".config")
+    return Path(folder) / "mooring/mooringignore"
 
 
 def hidden_in(folder: Path, everywhere: Iterable[Pattern] = ()) -> tuple[Path, ...]:

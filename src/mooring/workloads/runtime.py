@@ -30,10 +30,6 @@ class CannotRun(MooringError):
     """This workload cannot be run here as it is; the message says what to install or change."""
 
 
-class CannotAdopt(MooringError):
-    """What was left behind cannot be taken over: remove it and start anew."""
-
-
 # What to run
 
 
@@ -249,14 +245,12 @@ class Runtime(Protocol):
         """Start it, or raise `CannotRun`. Speaking HTTP, it is accepting connections when this returns."""
         ...
 
+
+class Leaving(Protocol):
+    """A runtime of which something may stay behind when its daemon is killed."""
+
     async def leftovers(self) -> tuple[Leftover, ...]:
         """What earlier daemons of this data directory left behind."""
-        ...
-
-    async def adopt(
-        self, leftover: Leftover, spec: WorkloadSpec, resolved: Resolved, on_event: OnEvent
-    ) -> RunningWorkload:
-        """Take over what still runs, or raise `CannotAdopt`."""
         ...
 
     async def remove(self, leftover: Leftover) -> None: ...

@@ -17,15 +17,13 @@ import msgspec
 from mooring.transports.dialing import Folders
 from mooring.workloads import cgroups
 from mooring.workloads.environment import arguments_of, inner_environment
-from mooring.workloads.ignore import Pattern, TooManyFiles, hidden_in, read_patterns
+from mooring.workloads.ignore import hidden_below
 from mooring.workloads.profile_reading import mounts_of
 from mooring.workloads.runtime import (
-    CannotAdopt,
     CannotRun,
     CommandSource,
     ImageSource,
     Leftover,
-    MountPoint,
     OnEvent,
     OnProgress,
     PackageSource,
@@ -55,7 +53,7 @@ class ProcessRuntime:
         self._hierarchy = cgroups.detect() if sys.platform == "linux" else None
         self._prefix = f"mooring-{hashlib.sha256(str(self._data).encode()).hexdigest()[:10]}"
         self._numbers = itertools.count(1)
-        self._ignore_globally = ignore_globally or _global_ignore_file()
+        self._ignore_globally = ignore_globally
         errands = Errands(self._files, self._hierarchy, self._prefix, _home(), self._numbers)
         self._packages = PackageStore(self._data / "packages", errands)
         self._working: bool = False
@@ -134,7 +132,10 @@ class ProcessRuntime:
         if spec.sandbox == "off":
             return None
         mounts = (*mounts_of(spec.profile, self._data / "volumes"), *spec.mounts)
-        hidden = (self._data, *self._ignored(mounts, globally=spec.ignore_globally))
+        hidden = (
+            self._data,
+            *hidden_below(mounts, self._ignore_globally, globally=spec.ignore_globally),
+        )
         return view_of(
             (*mounts, *mounts_for(folders)),
             tuple(Path(file) for file in resolved.readable),
@@ -142,19 +143,6 @@ class ProcessRuntime:
             cwd=(spec.cwd or home).absolute(),
             hidden=hidden,
         )
-
-    def _ignored(self, mounts: tuple[MountPoint, ...], *, globally: bool) -> list[Path]:
-        found: list[Path] = []
-        patterns: tuple[Pattern, ...] = ()
-        if globally and self._ignore_globally.is_file():
-            patterns = read_patterns(self._ignore_globally.read_text("utf-8"))
-        try:
-            for mount in mounts:
-                if mount.host.is_dir():
-                    found += hidden_in(mount.host.resolve(), patterns)
-        except TooManyFiles as error:
-            raise CannotRun(str(error)) from error
-        return found
 
     async def leftovers(self) -> tuple[Leftover, ...]:
         """Processes end with their daemon; what may stay is an empty control group."""
@@ -167,23 +155,11 @@ class ProcessRuntime:
             for name in names
         )
 
-    async def adopt(
-        self, leftover: Leftover, spec: WorkloadSpec, resolved: Resolved, on_event: OnEvent
-    ) -> RunningWorkload:
-        del leftover, spec, resolved, on_event
-        raise CannotAdopt("processes end with the daemon that started them")
-
     async def remove(self, leftover: Leftover) -> None:
         if self._hierarchy is not None:
             for group in cgroups.leftover_groups(self._hierarchy, leftover.reference):
                 if group.folders[0][1].name == leftover.reference:  # and not one that only begins like it
                     group.remove()
-
-
-def _global_ignore_file() -> Path:
-    """Patterns that hide files in every mounted folder."""
-    folder = os.environ.get("XDG_CONFIG_HOME") or str(_home() / ".config")
-    return Path(folder) / "mooring/mooringignore"
 
 
 def _home() -> Path:

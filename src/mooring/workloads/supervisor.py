@@ -18,7 +18,7 @@ from mooring.workloads.lifecycle import Phase, RestartPolicy, Status, Wanted, re
 from mooring.workloads.logs import WorkloadLog
 from mooring.workloads.runconfig import RunConfig
 from mooring.workloads.runconfig_effect import spec_of
-from mooring.workloads.runtime import Leftover, Runtime
+from mooring.workloads.runtime import Leaving
 from mooring.workloads.state import DataDirectory
 from mooring.workloads.store import DEFAULT_GROUP, Record, Store
 from mooring.workloads.supervisor_start import Launcher
@@ -71,14 +71,14 @@ class Supervisor:
         store: Store,
         host: Host,
         launcher: Launcher,
-        runtimes: Iterable[Runtime] = (),
+        leaving: Iterable[Leaving] = (),
         allows: Allows = lambda _config: None,
     ) -> None:
         self._directory = directory
         self._store = store
         self._host = host
         self._launcher = launcher
-        self._runtimes = tuple(runtimes)
+        self._leaving = tuple(leaving)
         self._allows = allows
         self._watchers: dict[OnChange, None] = {}
         self._ticker: asyncio.Task[None] | None = None
@@ -236,8 +236,8 @@ class Supervisor:
             watcher(workload)
 
     async def _recover(self) -> None:
-        """Find every workload of the last daemon, and whatever it left running."""
-        left = await self._leftovers()
+        """Find every workload of the last daemon, and take away whatever it left running."""
+        await self._clear_leftovers()
         for record in await self._store.workloads():
             status = recovered(record.status, monotonic())
             config = RunConfig.decode(record.config)
@@ -249,15 +249,10 @@ class Supervisor:
             if not await self._is_prepared(config):
                 continue
             workload = self._add(msgspec.structs.replace(record, status=status), config)
-            if status.retry_at is not None and record.name in left:
-                workload.leftover = left.pop(record.name)
             if status.wanted is Wanted.REMOVED:
                 workload.hear(events.RemoveWanted(monotonic()))
             elif status.retry_at is not None and (reason := self._allows(config)):
                 workload.hear(events.PolicyStopWanted(monotonic(), reason))
-        for runtime, leftover in left.values():
-            log.warning("removing what the last daemon left of `%s`", leftover.name)
-            await runtime.remove(leftover)
 
     async def _is_prepared(self, config: RunConfig) -> bool:
         """A workload whose guard cannot be made is not served at all; without its own address it can be."""
@@ -270,12 +265,13 @@ class Supervisor:
             return False
         return True
 
-    async def _leftovers(self) -> dict[str, tuple[Runtime, Leftover]]:
-        found: dict[str, tuple[Runtime, Leftover]] = {}
-        for runtime in self._runtimes:
-            for leftover in await runtime.leftovers():
-                found[leftover.name] = (runtime, leftover)
-        return found
+    async def _clear_leftovers(self) -> None:
+        """Before anything is started: nothing of the last daemon runs beside it."""
+        for runtime in self._leaving:
+            found = await runtime.leftovers()
+            for name in sorted({leftover.name for leftover in found if leftover.running}):
+                log.warning("removing what the last daemon left of `%s`", name)
+            await asyncio.gather(*(runtime.remove(leftover) for leftover in found))
 
     def _obey(self, workload: Workload) -> None:
         """Stop what a policy does not allow, or allows no longer."""

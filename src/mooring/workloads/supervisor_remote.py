@@ -11,10 +11,8 @@ from mooring.transports.dialing import Dialer, HttpDialer, Transport
 from mooring.transports.http_client import ClientPool, Origin
 from mooring.transports.http_limits import ClientLimits
 from mooring.workloads.runtime import (
-    CannotAdopt,
     CannotRun,
     Ended,
-    Leftover,
     OnEvent,
     OnProgress,
     Refused,
@@ -47,17 +45,6 @@ class RemoteRuntime:
     ) -> RunningWorkload:
         assert isinstance(spec.source, RemoteSource)
         return _Remote(spec, spec.source.url, secrets)
-
-    async def leftovers(self) -> tuple[Leftover, ...]:
-        return ()
-
-    async def adopt(
-        self, leftover: Leftover, spec: WorkloadSpec, resolved: Resolved, on_event: OnEvent
-    ) -> RunningWorkload:
-        raise CannotAdopt("nothing of a remote server runs here")
-
-    async def remove(self, leftover: Leftover) -> None:
-        raise CannotAdopt("nothing of a remote server runs here")
 
 
 class _Remote:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mooring.workloads.containers.engines import EngineName, current_engines
-from mooring.workloads.runtime import CannotRun, ImageSource, RemoteSource, Runtime, WorkloadSpec
+from mooring.workloads.containers.engines import EngineName, UsedEngines
+from mooring.workloads.runtime import CannotRun, ImageSource, Leaving, RemoteSource, Runtime, WorkloadSpec
 from mooring.workloads.sandbox_runtime import ProcessRuntime
 from mooring.workloads.supervisor_remote import RemoteRuntime
 
@@ -24,9 +24,9 @@ class Runtimes:
         self._containers: dict[EngineName | None, ContainerRuntime] = {}
 
     @property
-    def all(self) -> tuple[Runtime, ...]:
-        engines = (self.container(),) if current_engines() else ()
-        return (self.process, self.remote, *engines)
+    def leaving(self) -> tuple[Leaving, ...]:
+        """Those of which the last daemon may have left something."""
+        return (self.process, *(self.container(engine.name) for engine in UsedEngines(self._data).all()))
 
     def container(self, engine: EngineName | None = None) -> ContainerRuntime:
         """The runtime for images. Loaded when it is needed: what it is made with takes long to load."""

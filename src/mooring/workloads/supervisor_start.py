@@ -1,4 +1,4 @@
-"""From a workload's configuration to something that runs: adopt what is left, or prepare, compare, start."""
+"""From a workload's configuration to something that runs: prepare, compare, start."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from mooring.workloads.logs import WorkloadLog
 from mooring.workloads.runconfig import RunConfig
 from mooring.workloads.runconfig_effect import spec_of
 from mooring.workloads.runtime import (
-    CannotAdopt,
     CannotRun,
-    Leftover,
     OnEvent,
     Resolved,
     RunningWorkload,
@@ -58,26 +56,6 @@ class Launcher:
         secrets = await self.secrets(config)
         running = await runtime.start(spec, resolved, secrets, on_event)
         return running, Found(msgspec.json.encode(resolved, enc_hook=str), runtime.name)
-
-
-async def adopt(
-    left: tuple[Runtime, Leftover],
-    config: RunConfig,
-    known: bytes | None,
-    log: WorkloadLog,
-    on_event: OnEvent,
-) -> RunningWorkload | None:
-    """Take over what the last daemon left running; what cannot be taken over is removed."""
-    runtime, leftover = left
-    try:
-        if known is None or not leftover.running:
-            raise CannotAdopt("it does not run")
-        resolved = read_resolved(known)
-        return await runtime.adopt(leftover, spec_of(config), resolved, on_event)
-    except (CannotAdopt, msgspec.DecodeError) as error:
-        log.happened(f"what the last daemon left is removed: {error}")
-        await runtime.remove(leftover)
-        return None
 
 
 def read_resolved(data: bytes) -> Resolved:

@@ -23,10 +23,8 @@ from mooring.workloads.runconfig import RunConfig
 from mooring.workloads.runtime import (
     CannotRun,
     Ended,
-    Leftover,
     Refused,
     RunningWorkload,
-    Runtime,
     Said,
     Spawned,
 )
@@ -34,7 +32,7 @@ from mooring.workloads.runtime import Event as RuntimeEvent
 from mooring.workloads.store import Record, Store
 from mooring.workloads.supervisor_dialer import WorkloadDialer, transports_of
 from mooring.workloads.supervisor_pulse import PING_SECONDS, Pulse
-from mooring.workloads.supervisor_start import Launcher, adopt
+from mooring.workloads.supervisor_start import Launcher
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +97,6 @@ class Workload:
         self.own_url: str | None = None
         """Where it is reached besides the gateway's own address."""
         self.is_gone = False
-        self.leftover: tuple[Runtime, Leftover] | None = None
         self._around = surroundings
         self._running: RunningWorkload | None = None
         self._spawning: asyncio.Task[None] | None = None
@@ -209,11 +206,6 @@ class Workload:
 
     async def _start(self) -> RunningWorkload:
         known = self.record.resolved
-        left, self.leftover = self.leftover, None
-        if left is not None:
-            adopted = await adopt(left, self.config, known, self.log, self._on_event)
-            if adopted is not None:
-                return adopted
         running, found = await self._around.launcher.start(self.config, known, self.log, self._on_event)
         self.record = msgspec.structs.replace(self.record, resolved=found.resolved, runtime=found.runtime)
         if not self.declared:

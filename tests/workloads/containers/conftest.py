@@ -3,5 +3,32 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.workloads.containers import setup
 
 collect_ignore_glob = [] if os.environ.get("MOORING_TEST_CONTAINERS") == "1" else ["test_*.py"]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session", params=["podman", "docker"])
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A running engine with the test images; its name."""
+    if gone := setup.missing():
+        pytest.skip(f"{', '.join(gone)} must be installed: python -m tests.workloads.containers.setup")
+    # Not below pytest's folder: an engine leaves mounts and files there that pytest cannot remove.
+    folder = Path(tempfile.mkdtemp(prefix=f"mooring-{request.param}-"))
+    start = {"podman": setup.podman, "docker": setup.docker}[request.param]
+    with start(folder) as socket, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(f"MOORING_{request.param.upper()}_SOCKET", str(socket))
+        setup.import_image(socket, setup.IMAGE, setup.python_image())
+        yield request.param
+    shutil.rmtree(folder, ignore_errors=True)

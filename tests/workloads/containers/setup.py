@@ -23,6 +23,8 @@ PACKAGES = (
     *("docker.io", "containerd", "iptables", "tini"),
 )
 START_SECONDS = 60.0
+IMAGE = "localhost/mooring-test-python:latest"
+PYTHON = f"/usr/bin/{Path('/usr/bin/python3').resolve().name}"
 # Limits below what any machine allows: raising them takes a right that root does not have everywhere.
 CONTAINERS_CONF = """\
 [containers]
@@ -78,7 +80,7 @@ def docker(folder: Path) -> Iterator[Path]:
 def _running(command: list[str], socket: Path, folder: Path, extra: dict[str, str]) -> Iterator[None]:
     with (folder / "engine.log").open("wb") as log:
         process = subprocess.Popen(
-            command, stdout=log, stderr=log, env={**os.environ, **extra}, start_new_session=True
+            command, stdout=log, stderr=log, env={**os.environ, **extra}, cwd=folder, start_new_session=True
         )
     try:
 
@@ -103,6 +105,22 @@ def _unmount_below(folder: Path) -> None:
     places = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
     for place in sorted((place for place in places if Path(place).is_relative_to(folder)), reverse=True):
         subprocess.run(["umount", "--lazy", place], check=False)
+
+
+def import_image(socket: Path, name: str, archive: bytes) -> None:
+    """Make an image of a root file system."""
+    url = f"http://localhost/v1.40/images/create?fromSrc=-&repo={name.rpartition(':')[0]}"
+    done = subprocess.run(
+        [
+            *("curl", "--silent", "--fail-with-body", "--unix-socket", str(socket)),
+            *("-X", "POST", "-H", "Content-Type: application/x-tar", "--data-binary", "@-", url),
+        ],
+        input=archive,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def python_image() -> bytes:

@@ -2,77 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.workloads.containers import setup
-from tests.workloads.sandbox_tools import Running, running
+from tests.workloads.containers.setup import IMAGE
+from tests.workloads.containers.tools import hostile
 from tests.workloads.test_egress_inside import site
 
 from mooring.workloads.containers_runtime import ContainerRuntime
-from mooring.workloads.profile import NETWORK, NONE, Network, Outbound, PermissionProfile
+from mooring.workloads.profile import NETWORK, Network, Outbound, PermissionProfile
 from mooring.workloads.runtime import CannotRun, ImageSource, ResourceLimits, WorkloadSpec
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(bool(setup.missing()), reason="the container engines are not installed"),
-]
-IMAGE = "localhost/mooring-test-python:latest"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture(scope="module", params=["podman", "docker"])
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A running engine with the test image; its name."""
-    # Not below pytest's folder: an engine leaves mounts and files there that pytest cannot remove.
-    folder = Path(tempfile.mkdtemp(prefix=f"mooring-{request.param}-"))
-    start = {"podman": setup.podman, "docker": setup.docker}[request.param]
-    with start(folder) as socket, pytest.MonkeyPatch.context() as patch:
-        patch.setenv(f"MOORING_{request.param.upper()}_SOCKET", str(socket))
-        url = f"http://localhost/v1.40/images/create?fromSrc=-&repo={IMAGE.rpartition(':')[0]}"
-        imported = subprocess.run(
-            [
-                *("curl", "--silent", "--fail-with-body", "--unix-socket", str(socket)),
-                *("-X", "POST", "-H", "Content-Type: application/x-tar", "--data-binary", "@-", url),
-            ],
-            input=setup.python_image(),
-            capture_output=True,
-            check=False,
-            timeout=120,
-        )
-        assert imported.returncode == 0, imported.stdout + imported.stderr
-        yield request.param
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-@asynccontextmanager
-async def hostile(
-    engine: Any, data: Path, profile: PermissionProfile = NONE, **more: Any
-) -> AsyncIterator[Running]:
-    runtime = ContainerRuntime(data, engine)
-    spec = WorkloadSpec(
-        "hostile",
-        ImageSource(IMAGE),
-        arguments=("/usr/bin/" + Path("/usr/bin/python3").resolve().name, "/server.py"),
-        profile=profile,
-        **more,
-    )
-    try:
-        async with running(runtime, spec) as attacker:
-            yield attacker
-        assert await runtime.leftovers() == ()
-    finally:
-        await runtime.close()
+pytestmark = pytest.mark.e2e
 
 
 @pytest.mark.anyio

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from mooring.durable import private_folder, replace_file
+
 EngineName: TypeAlias = Literal["docker", "podman"]
 
 
@@ -27,6 +29,29 @@ def engines(environment: Mapping[str, str], home: Path) -> tuple[Engine, ...]:
 
 def current_engines() -> tuple[Engine, ...]:
     return engines(os.environ, Path.home())
+
+
+class UsedEngines:
+    """The engines where containers of ours may be, kept in a folder: a later daemon looks at these."""
+
+    def __init__(self, data: Path) -> None:
+        self._folder = data / "engines"
+
+    def all(self) -> tuple[Engine, ...]:
+        found: list[Engine] = []
+        for name in _VARIABLES:
+            file = self._folder / name
+            if file.is_file():
+                found.append(Engine(name, Path(file.read_text())))
+        return tuple(found)
+
+    def note(self, engine: Engine) -> None:
+        file = self._folder / engine.name
+        if not file.is_file() or file.read_text() != str(engine.socket):
+            replace_file(private_folder(self._folder) / engine.name, str(engine.socket).encode())
+
+    def forget(self, engine: Engine) -> None:
+        (self._folder / engine.name).unlink(missing_ok=True)
 
 
 def _places(environment: Mapping[str, str], home: Path) -> Iterator[Engine]:
