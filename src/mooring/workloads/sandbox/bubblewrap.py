@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import os
+import platform
 import re
 import shutil
 import sys
+import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from mooring import durable
 from mooring.workloads.sandbox import launcher
+from mooring.workloads.sandbox.launcher_program import PROGRAMS
 from mooring.workloads.sandbox.plan import View, system_arguments
 
 INSIDE: Final = "/run/mooring"
@@ -19,6 +25,7 @@ TEMPORARY_BYTES: Final = 1024**3
 """How much the private /tmp and home may hold, each; it is memory, and counts as the workload's."""
 PROBE_SECONDS: Final = 20.0
 _OLDEST_PYTHON: Final = 9
+_PROCESSORS: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 _INSTALL: Final = (
     "install it (`apt-get install bubblewrap`, `dnf install bubblewrap`), or say `--sandbox off` to run "
@@ -56,11 +63,40 @@ class Files:
             path = self.folder / name
             if not path.exists() or path.read_text() != text:
                 path.write_text(text)
+        program = compiled_launcher()
+        path = self.folder / "launcher"
+        if program is not None and not (path.exists() and path.read_bytes() == program):
+            durable.replace_file(path, program, 0o755)
+
+    @property
+    def has_program(self) -> bool:
+        """Whether the compiled launcher can be run from here."""
+        return compiled_launcher() is not None and not os.statvfs(self.folder).f_flag & os.ST_NOEXEC
 
     def arguments(self) -> list[str]:
         names = ("passwd", "group", "hosts", "nsswitch.conf", "resolv.conf")
-        pairs = [(name, f"/etc/{name}") for name in names] + [("launcher.py", f"{INSIDE}/launcher.py")]
+        launcher_name = "launcher" if self.has_program else "launcher.py"
+        pairs = [(name, f"/etc/{name}") for name in names] + [(launcher_name, f"{INSIDE}/{launcher_name}")]
         return [word for name, inside in pairs for word in ("--ro-bind", str(self.folder / name), inside)]
+
+    def launcher(self) -> tuple[str, ...]:
+        """The command of the launcher, inside."""
+        if self.has_program:
+            return (f"{INSIDE}/launcher",)
+        return (interpreter()[0], "-I", "-S", f"{INSIDE}/launcher.py")
+
+    def launcher_outside(self) -> tuple[str, ...]:
+        """The command of the launcher, where there is no sandbox."""
+        if self.has_program:
+            return (str(self.folder / "launcher"),)
+        return (sys.executable, "-I", "-S", launcher.__file__)
+
+
+@lru_cache(maxsize=1)
+def compiled_launcher() -> bytes | None:
+    """The launcher for this processor, if it was compiled for it."""
+    packed = PROGRAMS.get(_PROCESSORS.get(platform.machine(), ""))
+    return zlib.decompress(base64.b64decode(packed)) if packed is not None else None
 
 
 @lru_cache(maxsize=1)
@@ -86,20 +122,18 @@ def _system_python() -> Path | None:
 
 @lru_cache(maxsize=1)
 def _fixed_arguments() -> tuple[str, ...]:
-    _, python_mounts = interpreter()
     return (
         *("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"),
         *("--unshare-cgroup-try", "--die-with-parent", "--cap-drop", "ALL", "--hostname", "mooring"),
         *system_arguments(),
         *("--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(TEMPORARY_BYTES)),
         *("--tmpfs", "/tmp"),  # noqa: S108
-        *python_mounts,
     )
 
 
 def command_line(view: View, files: Files, *, control: int, seccomp: int | None) -> tuple[str, ...]:
     """bubblewrap, the launcher in it, and nothing of the server: that is told over the control socket."""
-    python, _ = interpreter()
+    needed = [] if files.has_program else interpreter()[1]
     arguments = ["--perms", "0700", "--size", str(TEMPORARY_BYTES), "--tmpfs", str(view.home)]
     layers = [(mount.inside, mount.host, mount.writable) for mount in view.mounts]
     layers += [(folder, files.empty_folder, False) for folder in view.hidden_folders]
@@ -110,9 +144,9 @@ def command_line(view: View, files: Files, *, control: int, seccomp: int | None)
     if seccomp is not None:
         arguments += ["--seccomp", str(seccomp)]
     return (
-        *(program() or "bwrap", *_fixed_arguments(), *files.arguments(), *arguments),
+        *(program() or "bwrap", *_fixed_arguments(), *needed, *files.arguments(), *arguments),
         *("--dir", str(view.cwd), "--chdir", str(view.cwd)),
-        *("--", python, "-I", "-S", f"{INSIDE}/launcher.py", str(control)),
+        *("--", *files.launcher(), str(control)),
     )
 
 

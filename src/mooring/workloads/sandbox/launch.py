@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import marshal
 import os
 import platform
 import resource
 import socket
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -20,9 +19,9 @@ from mooring.workloads import seccomp
 from mooring.workloads.cgroups import Group, Hierarchy, make_group
 from mooring.workloads.egress.proxy import PORT
 from mooring.workloads.runtime import CannotRun, ResourceLimits
-from mooring.workloads.sandbox import launcher
 from mooring.workloads.sandbox.bubblewrap import Files, command_line
 from mooring.workloads.sandbox.inside import InsideNetwork, receive
+from mooring.workloads.sandbox.orders import Orders, reason
 from mooring.workloads.sandbox.plan import View
 
 START_SECONDS: Final = 30.0
@@ -31,7 +30,6 @@ MAX_ORDER_BYTES: Final = 128 * 1024  # what a socket takes without anybody readi
 GROUP_POLL_SECONDS: Final = 0.05
 GROUP_TRIES: Final = 40
 _SPARE_ADDRESS_SPACE: Final = 4
-_OLD_FORMAT: Final = 2  # every Python the launcher may run on reads it
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +75,21 @@ class Launch:
     def _command_line(self, program: Program, view: View | None, filter_file: int | None) -> tuple[str, ...]:
         if view is not None:
             return command_line(view, program.files, control=self._open[0], seccomp=filter_file)
-        return (sys.executable, "-I", "-S", launcher.__file__, str(self._open[0]))
+        return (*program.files.launcher_outside(), str(self._open[0]))
 
     def _give_orders(self, program: Program, view: View | None, joins: list[int]) -> None:
-        orders: launcher.Orders = (
-            [PORT, 0] if view is not None else [],
-            joins,
-            process_limits(program.limits, self.group, own_namespace=view is not None),
-            view.landlock_rules() if view is not None else [],
-            list(program.argv),
-            dict(program.env),
+        orders = Orders(
+            program.argv,
+            program.env,
+            ports=[PORT, 0] if view is not None else [],
+            groups=joins,
+            limits=process_limits(program.limits, self.group, own_namespace=view is not None),
+            paths=view.landlock_rules() if view is not None else [],
         )
-        data = marshal.dumps(orders, _OLD_FORMAT)
+        data = orders.encode()
         if len(data) > MAX_ORDER_BYTES:
             raise CannotRun("the command and its environment are too long together: shorten them")
-        self._ours.sendall(len(data).to_bytes(4, "big") + data)
+        self._ours.sendall(data)
 
     async def finish(self) -> InsideNetwork | None:
         """Wait until the server runs; `CannotStart` says why it does not."""
@@ -107,13 +105,13 @@ class Launch:
         if data:
             if network is not None:
                 network.close()
-            raise CannotStart(f"the sandbox could not start the server: {data[1:].decode(errors='replace')}")
+            raise CannotStart(f"the sandbox could not start the server: {reason(data)}")
         return network
 
     async def _receive_network(self) -> InsideNetwork:
         data, descriptors = await receive(self._ours)
-        if data[:1] == b"e":
-            raise CannotStart(f"the sandbox failed: {data[1:].decode(errors='replace')}")
+        if data[:1] == b"n":
+            raise CannotStart(f"the sandbox failed: {reason(data)}")
         if len(descriptors) != 3:
             raise CannotStart("bubblewrap could not make the sandbox")
         egress, meeting, seed = (socket.socket(fileno=descriptor) for descriptor in descriptors)
@@ -152,9 +150,12 @@ def _filter_file() -> int | None:
     if not seccomp.supported(machine):
         return None
     descriptor = os.memfd_create("seccomp", os.MFD_CLOEXEC)
-    os.write(descriptor, seccomp.filter_program(machine))
+    os.write(descriptor, _filter_program(machine))
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
+
+
+_filter_program = lru_cache(maxsize=1)(seccomp.filter_program)
 
 
 def process_limits(

@@ -1,20 +1,21 @@
 """Runs inside the sandbox, before the server: opens its sockets, limits it, locks it in, becomes it.
 
-A program of its own, started by path with a bare interpreter, so it imports next to nothing: every
-millisecond here is one of every start. It reads its orders from a socket whose number is its only argument
-and answers there: sockets first, an error if there is one; silence and the end mean that the server runs.
+`launcher.c` does the same and takes no time to start; this is for processors it was not compiled for, and for
+data directories from which nothing can be run. A program of its own, started by path with a bare interpreter,
+so it imports next to nothing. It reads its orders from a socket whose number is its only argument and answers
+there: sockets first, an error if there is one; silence and the end mean that the server runs.
+
+Orders are lists, each with its length before it: ports to listen on, descriptors of control groups to join,
+limits (kind, value in two words), paths for Landlock (level, text), places of the program, its command, its
+environment. Numbers are 32-bit words, little-endian; texts end with a zero. The size of all stands first.
 """
 
 import _socket
 import ctypes
-import marshal
 import os
 import resource
 import sys
 from array import array
-
-Orders = tuple[list[int], list[int], list[tuple[int, int]], list[tuple[str, int]], list[str], dict[str, str]]
-"""Ports to listen on, control group files to join, limits, paths for Landlock, command, environment."""
 
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _PATH_BENEATH = 1
@@ -86,9 +87,27 @@ def open_sockets(ports: list[int]) -> list[_socket.socket]:
     return [*sockets, _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)]
 
 
-def _read_orders(control: _socket.socket) -> "Orders":
-    size = int.from_bytes(control.recv(4, _socket.MSG_WAITALL), "big")
-    return marshal.loads(control.recv(size, _socket.MSG_WAITALL))  # noqa: S302  from the one who started us
+class _Orders:
+    """What is to be done, read from front to back."""
+
+    def __init__(self, control: _socket.socket) -> None:
+        size = int.from_bytes(control.recv(4, _socket.MSG_WAITALL), "little")
+        self._data = control.recv(size, _socket.MSG_WAITALL)
+        self._at = 0
+
+    def number(self) -> int:
+        self._at += 4
+        return int.from_bytes(self._data[self._at - 4 : self._at], "little")
+
+    def numbers(self) -> list[int]:
+        return [self.number() for _ in range(self.number())]
+
+    def text(self) -> bytes:
+        begin, self._at = self._at, self._data.index(b"\0", self._at) + 1
+        return self._data[begin : self._at - 1]
+
+    def texts(self) -> list[bytes]:
+        return [self.text() for _ in range(self.number())]
 
 
 def _limit(limits: list[tuple[int, int]]) -> None:
@@ -100,22 +119,32 @@ def _limit(limits: list[tuple[int, int]]) -> None:
 
 def main(control: _socket.socket) -> None:
     """Follow the orders; only returns by an exception."""
-    ports, groups, limits, paths, argv, environment = _read_orders(control)
-    if ports:
+    orders = _Orders(control)
+    if ports := orders.numbers():
         sockets = open_sockets(ports)
         numbers = array("i", [opened.fileno() for opened in sockets])
         control.sendmsg([b"s"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
         for opened in sockets:
             opened.close()
-    for descriptor in groups:
+    for descriptor in orders.numbers():
         os.write(descriptor, b"0")
         os.close(descriptor)
-    _limit(limits)
-    if paths:
-        lock_in(paths)
+    _limit([(orders.number(), orders.number() | orders.number() << 32) for _ in range(orders.number())])
+    if paths := [(orders.number(), orders.text()) for _ in range(orders.number())]:
+        lock_in([(os.fsdecode(path), level) for level, path in paths])
+    programs, argv, environment = orders.texts(), orders.texts(), orders.texts()
     for number in (_SIGTERM, _SIGPIPE):
         _libc.signal(number, None)  # the default; the module for it takes longer to load than all the rest
-    os.execvpe(argv[0], argv, environment)  # noqa: S606
+    settings = dict(entry.split(b"=", 1) for entry in environment)
+    wrong: OSError | None = None
+    for place in programs:
+        try:
+            os.execve(place, argv, settings)  # noqa: S606
+        except (FileNotFoundError, NotADirectoryError) as error:
+            wrong = wrong or error
+        except OSError as error:
+            wrong = error
+    raise wrong or FileNotFoundError(2, "nothing to run")
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -126,5 +155,6 @@ if __name__ == "__main__":
     try:
         main(_control)
     except Exception as error:  # noqa: BLE001  whatever it was, the one who started us must hear of it
-        _control.send(b"e" + f"{type(error).__name__}: {error}".encode())
+        number = error.errno if isinstance(error, OSError) and error.errno else 0
+        _control.send(b"n%b %d" % (type(error).__name__.encode(), number))
         sys.exit(126)
