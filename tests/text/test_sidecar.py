@@ -1,5 +1,6 @@
 """Plain Markdown with a sidecar: an edit comes back without losing what the reader never saw."""
 
+import json
 import random
 import re
 
@@ -8,7 +9,7 @@ import pytest
 from mooring.text import schema
 from mooring.text.errors import PatchRefused
 from mooring.text.sidecar import Sidecar
-from mooring.text.tree import Node, doc, mark, node, paragraph, plain_text, text, walk
+from mooring.text.tree import Node, doc, mark, node, paragraph, plain_text, raw_block, text, walk
 
 from .generate import Generator
 from .hard_cases import CASES, bullets, cell, head, item, media, p, panel, rows, single
@@ -179,3 +180,36 @@ def test_a_paragraph_may_become_a_heading_and_keep_its_id() -> None:
         "attrs": {"localId": "p", "level": 2},
         "content": [text("title")],
     }
+
+
+def test_a_word_in_a_cell_of_several_blocks_changes_only_its_own_block() -> None:
+    heading = node("heading", [text("Results")], level=3)
+    items = node("bulletList", [node("listItem", [paragraph(text(each))]) for each in ("first", "second")])
+    rich = node("tableCell", [heading, items, panel("info", paragraph(text("mind this")))], colspan=2)
+    wide = node("tableRow", [rich, node("tableCell", [paragraph(text("side"))], background="#deebff")])
+    table = node("table", [wide, node("tableRow", [node("tableCell", [paragraph(text(x))]) for x in "abc"])])
+    document = doc(table)
+    shown = Sidecar().render(document)
+    for old, new in (("second", "2nd"), ("Results", "Outcome"), ("mind this", "mind that"), ("side", "edge")):
+        done = Sidecar().restore(shown.markdown.replace(old, new), document, shown.snapshot)
+        assert done.document == json.loads(json.dumps(document).replace(old, new))
+        assert not done.report.entries
+
+
+def test_a_cell_that_lost_its_blocks_to_an_edit_is_reported() -> None:
+    items = node("bulletList", [node("listItem", [paragraph(text(each))]) for each in ("first", "second")])
+    document = doc(node("table", [node("tableRow", [node("tableCell", [items])])]))
+    shown = Sidecar().render(document)
+    done = Sidecar().restore(shown.markdown.replace("<br>", " "), document, shown.snapshot)
+    assert [(entry.kind, entry.path) for entry in done.report.entries] == [
+        ("lost", "content/0/content/0/content/0")
+    ] * 2
+
+
+def test_unchanged_blocks_add_nothing_to_the_report() -> None:
+    document = doc(raw_block("html", "<div>\nx\n</div>"), paragraph(text("old words")))
+    shown = Sidecar(dialect="extended").render(document)
+    edited = shown.markdown.replace("old", "new {nothing=1}")
+    done = Sidecar(dialect="extended").restore(edited, document, shown.snapshot)
+    assert [(entry.kind, entry.path) for entry in done.report.entries] == []
+    assert done.document["content"][0] is document["content"][0]

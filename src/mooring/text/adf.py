@@ -41,6 +41,22 @@ def from_value(value: Any) -> Node:
     return doc(paragraph(found) if inline else found)
 
 
+def node_of(source: str) -> Node | None:
+    """The node in this JSON text, or None when there is none that can be worked with."""
+    try:
+        found = json.loads(source)
+        if not _is_node(found):
+            return None
+        _check(found)
+    except (ValueError, RecursionError):
+        return None
+    return cast(Node, found)
+
+
+def are_marks(value: Any) -> bool:
+    return value.__class__ is list and all(map(_is_mark, value))
+
+
 def _parse(source: str | bytes) -> Any:
     try:
         return json.loads(source)
@@ -59,6 +75,8 @@ def _check(item: Node) -> None:
         below: list[Node] = []
         for current in level:
             content = current.get("content")
+            if ("attrs" in current or "marks" in current) and not _has_sound_parts(current):
+                raise UnreadableSource(*_fault(item))
             if content is None:
                 continue
             if content.__class__ is not list or not all(map(_is_node, content)):
@@ -77,12 +95,34 @@ def _is_node(child: Any) -> bool:
     return kind.__class__ is str and (kind != "text" or child.get("text").__class__ is str)
 
 
+def _has_sound_parts(item: Node) -> bool:
+    """Are the attributes an object, and the marks objects with a type?"""
+    attrs: Any = item.get("attrs")
+    if attrs is not None and attrs.__class__ is not dict:
+        return False
+    marks: Any = item.get("marks")
+    return marks is None or are_marks(marks)
+
+
+def _is_mark(mark: Any) -> bool:
+    return (
+        mark.__class__ is dict
+        and mark.get("type").__class__ is str
+        and (mark.get("attrs") is None or mark["attrs"].__class__ is dict)
+    )
+
+
 def _fault(item: Node) -> tuple[str, Position]:
     """The first thing wrong, found by walking again with paths."""
     for path, current in walk(item):
         content: Any = current.get("content")
         if len(path) > 2 * MAX_DEPTH:
             return f"nested deeper than {MAX_DEPTH} levels", Position(path=format_path(path[:8]) + "/…")
+        if not _has_sound_parts(current):
+            return (
+                "`attrs` must be an object, and `marks` a list of objects with a `type`",
+                Position(path=format_path(path) or "."),
+            )
         if content is None:
             continue
         if content.__class__ is not list:

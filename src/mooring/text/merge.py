@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
+from mooring.text.merge_cells import merge_cell, merge_row
 from mooring.text.report import Path, Report
 from mooring.text.simplify import PLAIN_MARKS, Simplifier
 from mooring.text.tree import Mark, Node, attributes, canonical, children, compact_json, marks_of, sort_marks
@@ -21,6 +22,7 @@ _CONTAINERS = frozenset(
     {"bulletList", "orderedList", "listItem", "taskList", "blockquote", "panel"}
     | {"table", "tableRow", "tableCell", "tableHeader"}
 )
+_CELLS = frozenset({"tableCell", "tableHeader"})
 _TOKEN = re.compile(r"\w+|\s|[^\w\s]")
 _BESIDE_CODE = frozenset({"code", "link", "annotation"})
 
@@ -50,15 +52,29 @@ class Merger:
         if comparable(before) == comparable(after):
             return original
         if original["type"] in TEXT_BLOCKS and after["type"] in TEXT_BLOCKS:
-            return self._text_block(original, after, path)
+            return self.text_block(original, before, after, path)
         if original["type"] == after["type"] == "codeBlock":
             return _code_block(original, after)
+        if original["type"] == "tableRow" == after["type"]:
+            made = merge_row(self, original, before, after, path)
+        elif original["type"] in _CELLS and after["type"] in _CELLS:
+            made = merge_cell(self, original, before, after, path)
+        else:
+            made = None
+        if made is not None:
+            return made
         same = original["type"] == after["type"] and original["type"] in _CONTAINERS
         if same and len(children(original)) == len(children(before)):
             return self._children(original, before, after, path)
-        for kind in sorted(_rich(original) - _rich(after)):
+        return self._replaced(original, after, path)
+
+    def _replaced(self, original: Node, after: Node, path: Path) -> Node:
+        gone = sorted(_rich(original) - _rich(after))
+        for kind in gone:
             self.report.lost(path, f"{kind} could not be put back into the edited `{original['type']}`")
-        return after
+        if not gone:
+            self.report.changed(path, f"`{original['type']}` was replaced by the edit")
+        return {**after, "type": original["type"]} if original["type"] in _CELLS else after
 
     def _children(self, original: Node, before: Node, after: Node, path: Path) -> Node:
         """Same kind of container: children that did not change stay, the others are merged in pairs."""
@@ -87,7 +103,8 @@ class Merger:
 
     # ------------------------------------------------------------ text
 
-    def _text_block(self, original: Node, after: Node, path: Path) -> Node:
+    def text_block(self, original: Node, before: Node, after: Node, path: Path) -> Node:
+        """The edited text in the original block; what it is changes only if the edit changed it."""
         cells = list(self._cells(children(original), path))
         edited = list(_edited(children(after)))
         content = self._interleave(cells, edited, path)
@@ -95,7 +112,7 @@ class Merger:
         made.pop("content", None)
         if content:
             made["content"] = content
-        if after["type"] != original["type"] and original["type"] in ("paragraph", "heading"):
+        if after["type"] != before["type"] and original["type"] in ("paragraph", "heading"):
             made = _retyped(made, after)
         state = attributes(after).get("state")
         if state and original["type"] == "taskItem":
@@ -289,20 +306,18 @@ def _retyped(made: Node, after: Node) -> Node:
     return {"type": after["type"], **({"attrs": attrs} if attrs else {}), **made}
 
 
+_SHOWN_IN_CELLS = frozenset(
+    {"paragraph", "text", "hardBreak", "tableRow", "tableCell", "tableHeader", "table"}
+)
+_SHOWN = _SHOWN_IN_CELLS | {
+    "heading", "listItem", "bulletList", "orderedList", "codeBlock", "rule", "blockquote", "taskList",
+    "taskItem",
+}  # fmt: skip
+
+
 def _rich(item: Node) -> set[str]:
-    """The kinds of nodes and marks in here that plain Markdown has no form for."""
-    plain = {
-        "paragraph",
-        "heading",
-        "text",
-        "listItem",
-        "bulletList",
-        "orderedList",
-        "codeBlock",
-        "rule",
-        "hardBreak",
-    }
-    plain |= {"blockquote", "tableRow", "tableCell", "tableHeader", "table", "taskList", "taskItem"}
+    """The kinds of nodes and marks in here that plain Markdown has no form for; in a cell those are many."""
+    plain = _SHOWN_IN_CELLS if item["type"] in ("table", "tableRow", *_CELLS) else _SHOWN
     found: set[str] = set()
     pending = [item]
     while pending:

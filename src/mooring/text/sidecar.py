@@ -14,9 +14,9 @@ from typing import Any
 
 from mooring.text import fit
 from mooring.text.errors import PatchRefused
+from mooring.text.markdown.checked import write_blocks
 from mooring.text.markdown.plain import PlainWriter
 from mooring.text.markdown.reader import SourceBlock, read_blocks
-from mooring.text.markdown.writer import extended_writer
 from mooring.text.merge import Merger
 from mooring.text.report import Path, Report
 from mooring.text.simplify import Simplifier, Unit
@@ -100,8 +100,8 @@ class Sidecar:
         """Every unit of the document with its Markdown."""
         if self.dialect == "extended":
             units = [Unit(("content", index), item, item) for index, item in enumerate(children(document))]
-            writer = extended_writer(report, self.users)
-            return list(zip(units, writer.parts(children(canonical(document)), "doc"), strict=True))
+            blocks = children(canonical(document))
+            return list(zip(units, write_blocks(blocks, report, self.users), strict=True))
         units = self.simplifier(report).units(document)
         return list(zip(units, PlainWriter().parts([unit.node for unit in units], "doc"), strict=True))
 

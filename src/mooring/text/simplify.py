@@ -75,7 +75,8 @@ class Simplifier:
                 return paragraph(*content) if content else None
             case "heading":
                 content = self.inline(children(item), path)
-                level = attributes(item).get("level", 1)
+                level = attributes(item).get("level")
+                level = level if isinstance(level, int) and 1 <= level <= 6 else 6
                 return {"type": "heading", "attrs": {"level": level}, "content": content} if content else None
             case "codeBlock":
                 return _only(item, "language")
@@ -232,19 +233,23 @@ class Simplifier:
     def _lines(self, blocks: list[Node], path: Path, lead: str = "") -> list[list[Node]]:
         made: list[list[Node]] = []
         for block in blocks:
-            kind = block["type"]
-            if kind in ("paragraph", "heading", "caption", "taskItem", "decisionItem"):
-                inline = self.inline(children(block), path)
-                made.append(_joined([text(lead), *inline]) if lead else inline)
-            elif kind == "codeBlock":
-                made += [[text(line, CODE)] if line.strip() else [] for line in plain_text(block).split("\n")]
-            elif children(block) and kind not in ("mediaSingle", "mediaGroup"):
-                deeper = "• " if kind in ("listItem", "bulletList", "orderedList", "taskList") else lead
-                made += self._lines(children(block), path, deeper)
-            else:
-                simple = self._other(block, path)
-                made.append(_as_line(simple) if simple else [])
+            shown, deeper = self.cell_lines(block, lead, path)
+            made += shown if deeper is None else self._lines(children(block), path, deeper)
         return [line for line in made if line]
+
+    def cell_lines(self, block: Node, lead: str, path: Path = ()) -> tuple[list[list[Node]], str | None]:
+        """The lines of one block of a cell, or what goes in front of those of its children."""
+        kind = block["type"]
+        if kind in ("paragraph", "heading", "caption", "taskItem", "decisionItem"):
+            inline = self.inline(children(block), path)
+            return [_joined([text(lead), *inline]) if lead else inline], None
+        if kind == "codeBlock":
+            lines = plain_text(block).split("\n")
+            return [[text(line, CODE)] if line.strip() else [] for line in lines], None
+        if children(block) and kind not in ("mediaSingle", "mediaGroup"):
+            return [], "• " if kind in ("listItem", "bulletList", "orderedList", "taskList") else lead
+        simple = self._other(block, path)
+        return [_as_line(simple) if simple else []], None
 
     # ------------------------------------------------------------ inline
 
@@ -276,6 +281,8 @@ class Simplifier:
         if len(kept) < len(marks):
             gone = ", ".join(sorted({str(each.get("type")) for each in marks} - PLAIN_MARKS))
             self.report.lost(path, f"text loses {gone}")
+        if CODE in kept:
+            kept = [each for each in kept if each["type"] in ("code", "link")]
         return text(_CONTROL.sub("\ufffd", item["text"]), *kept)
 
     def _words(self, item: Node) -> str:

@@ -199,7 +199,7 @@ def _write_layout(attrs: dict[str, Any], extras: Extras) -> dict[str, str] | Non
     layout, width = attrs.get("layout"), attrs.get("width")
     given: dict[str, str] = {}
     if "layout" not in extras:
-        if layout not in _ALIGNMENTS:
+        if not isinstance(layout, str) or layout not in _ALIGNMENTS:
             return None
         given = {"ac:align": _ALIGNMENTS[layout], "ac:layout": layout}
     if width is None:

@@ -273,7 +273,7 @@ def _text_style(node: Node) -> dict[str, str] | None:
     given: dict[str, str] = {}
     for mark in marks_of(node):
         attrs = attributes(mark)
-        if mark["type"] == "alignment" and attrs.get("align") in _STYLES and "style" not in given:
+        if mark["type"] == "alignment" and str(attrs.get("align")) in _STYLES and "style" not in given:
             given["style"] = _STYLES[attrs["align"]]
         elif mark["type"] == "indentation" and isinstance(attrs.get("level"), int) and "style" not in given:
             given["style"] = f"margin-left: {attrs['level'] * INDENT_STEP}.0px;"

@@ -266,8 +266,10 @@ def _status(_node: Node, attrs: dict[str, Any]) -> str | None:
     if set(attrs) - {"text", "color", "style", "localId"} or not attrs.get("text"):
         return None
     colour, extras = attrs.get("color"), unpack(attrs.get("localId"))[1]
+    if not isinstance(colour, str):
+        return None
     parameters = {"title": str(attrs["text"])}
-    written = extras.get("colour") or ("" if colour == "neutral" else _COLOURS.get(str(colour), str(colour)))
+    written = extras.get("colour") or ("" if colour == "neutral" else _COLOURS.get(colour, colour))
     if written:
         parameters["colour"] = written
     elif colour != "neutral":

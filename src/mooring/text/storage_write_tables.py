@@ -1,13 +1,13 @@
 """ADF's tables as storage format."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from mooring.text.report import Path
 from mooring.text.storage_ids import attributes_in, unpack
 from mooring.text.storage_tables import TABLE_ATTRIBUTES, cells_in_columns, column_style
 from mooring.text.storage_texts import BARE, has_one_text
-from mooring.text.storage_xml import tag
+from mooring.text.storage_xml import Unwritable, tag
 from mooring.text.tree import Node, attributes, children, marks_of
 
 Blocks = Callable[..., str]
@@ -55,11 +55,17 @@ class _Rows:
         if "valign" in attrs:
             given["data-valign"] = attrs["valign"]
         if self._own_widths and "colwidth" in attrs:
-            given["data-colwidth"] = ",".join(str(width) for width in attrs["colwidth"])
+            given["data-colwidth"] = ",".join(map(str, _widths(attrs["colwidth"])))
         if identifier is not None:
             given["local-id"] = identifier
         content = self._blocks(children(cell), path, bare=self._bare and has_one_text(cell))
         return tag(_CELLS[cell["type"]], {**given, **attributes_in(extras)}, content)
+
+
+def _widths(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise Unwritable
+    return cast(list[Any], value)
 
 
 def _is_regular(rows: list[Node]) -> bool:

@@ -132,9 +132,9 @@ def cdata(value: str) -> str:
     return f"<![CDATA[{body}]]>"
 
 
-def is_writable(value: str) -> bool:
-    """Can XML hold every character of this text?"""
-    return _FORBIDDEN.search(value) is None
+def is_writable(value: object) -> bool:
+    """Is this a text, and can XML hold every character of it?"""
+    return isinstance(value, str) and _FORBIDDEN.search(value) is None
 
 
 def tag(name: str, attributes: dict[str, str] | None = None, content: str | None = None) -> str:

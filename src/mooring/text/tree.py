@@ -141,6 +141,8 @@ def sort_marks(marks: list[Mark]) -> list[Mark]:
 def canonical(item: Node) -> Node:
     """The same tree with sorted marks, whole texts and no empty lists where none is needed. What is canonical
     already is shared with the input, so the result must not be changed in place."""
+    if None in item.values():
+        item = {key: value for key, value in item.items() if value is not None}
     made: Node = item
     kind = item.get("type")
     if kind == "nestedExpand":
@@ -191,7 +193,7 @@ def _canonical_content(content: list[Any]) -> list[Any]:
             if not current.get("text", True):
                 same = False
                 continue
-            if before is not None and before.get("marks") == current.get("marks"):
+            if before is not None and _runs_on(before, current):
                 same = False
                 before = made[-1] = {**before, "text": before["text"] + current["text"]}
                 continue
@@ -202,6 +204,13 @@ def _canonical_content(content: list[Any]) -> list[Any]:
         same = same and current is child
         made.append(current)
     return content if same else made
+
+
+def _runs_on(before: Node, text: Node) -> bool:
+    """Are these two texts one? Not when either has keys of its own."""
+    if len(before) == 2 or len(text) == 2:
+        return len(before) == len(text)
+    return len(before) == len(text) == 3 and "marks" in before and before["marks"] == text.get("marks")
 
 
 def equal(left: Node, right: Node) -> bool:

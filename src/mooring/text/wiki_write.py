@@ -48,6 +48,10 @@ class BlockWriter:
             )
             pieces[at] = macro_of(nodes[at], "block")
         pieces[:] = [macro_of(node, "block") for node in nodes]
+        found = [settled(node) for node in read_blocks("\n\n".join(pieces))]
+        for at, node in enumerate(wanted):
+            if found[at : at + 1] != [node]:
+                self._report.changed(("content", at), f"`{node['type']}` does not come back the same")
 
     def block(self, node: Node, path: Path) -> str:
         if is_raw(node, "wiki"):
@@ -242,7 +246,8 @@ _WRITERS: Final[dict[str, _Writer]] = {
 def read_blocks(source: str) -> list[Node]:
     """The blocks of a wiki text; NUL characters are dropped, as Jira does."""
     blocks = as_blocks(Parse(source.replace("\0", ""), NOTHING).nodes())
-    return [] if blocks == [{"type": "paragraph"}] else [unsealed(each) for each in blocks]
+    nothing = blocks == [{"type": "paragraph"}] and "{adf" not in source
+    return [] if nothing else [unsealed(each) for each in blocks]
 
 
 def _reads_back(written: str, node: Node) -> bool:

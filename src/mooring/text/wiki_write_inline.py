@@ -6,7 +6,17 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from mooring.text.tree import Mark, Node, attributes, canonical, is_raw, marks_of, plain_text, raw_source
+from mooring.text.tree import (
+    Mark,
+    Node,
+    attributes,
+    canonical,
+    children,
+    is_raw,
+    marks_of,
+    plain_text,
+    raw_source,
+)
 from mooring.text.wiki_emoticons import written_as
 from mooring.text.wiki_escape import escape_words
 from mooring.text.wiki_links import bare_url
@@ -147,11 +157,13 @@ def _settled(node: Node) -> Node:
     made = dict(node)
     if "attrs" in made:
         defaults = _DEFAULTS.get(node["type"], {})
-        attrs = {key: value for key, value in made["attrs"].items() if (key, value) not in defaults.items()}
+        attrs = {
+            key: value for key, value in attributes(made).items() if (key, value) not in defaults.items()
+        }
         made.pop("attrs")
         made |= {"attrs": attrs} if attrs else {}
     if "content" in made:
-        made["content"] = [_settled(child) for child in made["content"]]
+        made["content"] = [_settled(child) for child in children(made)]
     return made
 
 

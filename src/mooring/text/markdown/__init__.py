@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from mooring.text.errors import Position, TextError, UnreadableSource
+from mooring.text.markdown.checked import write_extended
 from mooring.text.markdown.outline import outline
 from mooring.text.markdown.reader import read_document
-from mooring.text.markdown.writer import write_extended
 from mooring.text.report import Report
 from mooring.text.tree import Node, canonical, doc, node, text
 

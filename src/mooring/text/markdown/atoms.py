@@ -1,13 +1,13 @@
 """Inline nodes other than text, as `:name[label]{attributes}`, and back."""
 
-import json
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 from markdown_it.common.utils import unescapeAll
 
+from mooring.text.adf import node_of
 from mooring.text.dates import iso_day
 from mooring.text.markdown import attributes as lists
 from mooring.text.markdown import escape
@@ -36,7 +36,7 @@ NAMES = frozenset({*SIMPLE, "emoji", "date", "br", "char", "adf"})
 def render_atom(item: Node, users: Mapping[str, str], *, verbatim: bool = True) -> str:
     kind = item["type"]
     if set(item) - {"type", "attrs", "marks"}:
-        return _as_json(item)
+        return as_json(item)
     if kind == "date":
         return _date(item)
     if kind == "emoji":
@@ -46,7 +46,7 @@ def render_atom(item: Node, users: Mapping[str, str], *, verbatim: bool = True) 
     if verbatim and is_raw(item) and (source := _verbatim(item)):
         return source
     if kind not in _NAMES:
-        return _as_json(item)
+        return as_json(item)
     if kind == "mention" and "text" not in attributes(item):
         return _unnamed_mention(item, users)
     name, shown = _NAMES[kind]
@@ -82,13 +82,13 @@ def _unnamed_mention(item: Node, users: Mapping[str, str]) -> str:
 def _date(item: Node) -> str:
     stamp = attributes(item).get("timestamp")
     if not isinstance(stamp, str):
-        return _as_json(item)
+        return as_json(item)
     day = iso_day(stamp)
     pairs = lists.pairs_of(item, without=("timestamp",))
     if day is None or int(stamp) % DAY_MILLISECONDS:
         pairs.append(("ts", stamp))
     label = day or escape.label(stamp)
-    return _as_json(item) if label is None else f":date[{label}]{lists.render(pairs)}"
+    return as_json(item) if label is None else f":date[{label}]{lists.render(pairs)}"
 
 
 def _emoji(item: Node) -> str:
@@ -99,7 +99,8 @@ def _emoji(item: Node) -> str:
     return labelled(":emoji", item, "text")
 
 
-def _as_json(item: Node) -> str:
+def as_json(item: Node) -> str:
+    """The node as it is, with its words as the label."""
     label = escape.label(plain_text(item)) or ""
     return f":adf[{label}]" + lists.render([("json", lists.quote(item))])
 
@@ -158,13 +159,8 @@ def _with_attributes(made: Node, given: lists.Attributes) -> tuple[Node, list[st
 
 
 def _from_json(given: lists.Attributes) -> tuple[Node, list[str]] | None:
-    try:
-        made = json.loads(given.get("json", ""))
-    except ValueError:
-        return None
-    if not isinstance(made, dict) or not isinstance(cast(Node, made).get("type"), str):
-        return None
-    return cast(Node, made), []
+    made = node_of(given.get("json", ""))
+    return None if made is None else (made, [])
 
 
 def _character(label: str) -> tuple[Node, list[str]] | None:

@@ -8,6 +8,7 @@ import json
 import re
 from typing import Any, cast
 
+from mooring.text.adf import are_marks
 from mooring.text.content import marks_allowed
 from mooring.text.tree import Mark, Node, attributes, marks_of
 
@@ -136,6 +137,8 @@ FIELDS: dict[str, Fields] = {
         "wrap": ("wrap", "b"),
         "hideLineNumbers": ("hide-lines", "b"),
     },
+    "expand": {"title": ("title", "s")},
+    "nestedExpand": {"title": ("title", "s")},
     "orderedList": {"order": ("order", "n")},
     "panel": {
         "panelIcon": ("icon", "s"),
@@ -325,7 +328,7 @@ def apply(item: Node, given: Attributes) -> list[str]:
             _put(made, fields[name][0], _read_value(value, fields[name][1]), name, refused)
         elif name == "attrs" and isinstance(found := _read_value(value, "j"), dict):
             made.update(cast(dict[str, Any], found))
-        elif name == "marks" and isinstance(found := _read_value(value, "j"), list):
+        elif name == "marks" and are_marks(found := _read_value(value, "j")):
             explicit = cast(list[Mark], found)
         elif target := _mark_field(name, shorts):
             kind, attr, form = target

@@ -1,11 +1,11 @@
 """`::: name` containers and `::name[…]` leaves as nodes."""
 
-import json
-from typing import Any, cast
+from typing import Any
 
 from markdown_it.common.utils import unescapeAll
 from markdown_it.token import Token
 
+from mooring.text.adf import node_of
 from mooring.text.markdown.attributes import Attributes
 from mooring.text.markdown.grammar import PANELS
 from mooring.text.markdown.reading import Reading
@@ -252,15 +252,11 @@ def _identified(reading: Reading, node: Node, label: str | None, given: Attribut
 
 def _adf(reading: Reading, at: int, stop: int, given: Attributes) -> list[Node]:
     """A node given as JSON, with its content as Markdown."""
-    try:
-        node: Any = json.loads(given.get("json", ""))
-    except ValueError:
-        node = None
-    if not isinstance(node, dict) or not isinstance(cast(Node, node).get("type"), str):
+    made = node_of(given.get("json", ""))
+    if made is None:
         found = reading.blocks(at + 1, stop, "doc")
         reading.report.changed(_first(found), "`::: adf` without a node in `json`; only its content was kept")
         return found
-    made = cast(Node, node)
     if given.get("inline") == "true":
         made["content"] = _caption(reading, at, stop, {}).get("content", [])
     else:

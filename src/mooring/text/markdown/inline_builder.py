@@ -6,6 +6,7 @@ from typing import Any
 
 from markdown_it.token import Token
 
+from mooring.text.adf import are_marks
 from mooring.text.markdown import atoms, attributes, images, shortnames
 from mooring.text.report import Kind, Report
 from mooring.text.tree import Mark, Node, raw_inline, sort_marks
@@ -224,7 +225,11 @@ class Builder:
             }
         if name == "a":
             return {"type": "link", "attrs": _json(given.get("href", ""), {"href": given.get("href", "")})}
-        return {"type": "exact", "marks": _json(given.get("marks", ""), [])}
+        marks = _json(given.get("marks", ""), [])
+        if not are_marks(marks):
+            self._next.append(("lost", "`marks` of `:text[…]` holds no marks as JSON"))
+            marks = []
+        return {"type": "exact", "marks": marks}
 
     def _open_link(self, token: Token, tokens: list[Token], at: int) -> None:
         mark, unknown = link_mark(token)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mooring.text.markdown import escape
-from mooring.text.markdown.atoms import render_atom
+from mooring.text.markdown.atoms import as_json, render_atom
 from mooring.text.markdown.attributes import pairs_of, quote, render
 from mooring.text.markdown.mark_runs import Item, first_of, is_known, item_of, longest_run, without
+from mooring.text.schema import is_valid_node
 from mooring.text.tree import Mark, Node, attributes, marks_of
 
 _PUNCTUATION = frozenset(string.punctuation)
@@ -30,6 +31,8 @@ class InlineWriter:
     verbatim: bool = True
     # Tags instead of directives where delimiters do not work.
     plain: bool = False
+    # Atoms that break the schema as ADF.
+    literal: bool = False
 
     def write(self, content: list[Node]) -> str:
         return self._pieces(content, "", "", bracketed=False)
@@ -112,6 +115,8 @@ class InlineWriter:
     def _atom(self, node: Node, before: str, after: str) -> str:
         if node["type"] == "hardBreak" and len(node) == 1:
             return self._hard_break(before, after)
+        if self.literal and not is_valid_node(node):
+            return as_json(node)
         return render_atom(node, self.users, verbatim=self.verbatim)
 
     def _hard_break(self, before: str, after: str) -> str:

@@ -80,8 +80,9 @@ class ListWriter:
         state = attributes(item).get("state")
         if not _KEYS.issuperset(item) or item["type"] not in ("taskItem", "blockTaskItem"):
             raise Inexpressible
-        box = _BOXES.get(state, "[ ]") if isinstance(state, str) else "[ ]"
-        pairs = pairs_of(item, without=("state",) if state in _BOXES else ())
+        box = _BOXES.get(state) if isinstance(state, str) else None
+        pairs = pairs_of(item, without=("state",) if box else ())
+        box = box or "[ ]"
         if (
             self._explicit
             and "localId" not in attributes(item)
@@ -104,11 +105,13 @@ class ListWriter:
         items: list[str] = []
         for child in _items(item, "decisionItem"):
             state = attributes(child).get("state")
-            box = _DECISIONS.get(state, "[!]") if isinstance(state, str) else "[!]"
-            pairs = pairs_of(child, without=("state",) if state in _DECISIONS else ())
+            box = _DECISIONS.get(state) if isinstance(state, str) else None
+            pairs = pairs_of(child, without=("state",) if box else ())
             if "localId" not in attributes(child) and not any(name == "attrs" for name, _ in pairs):
                 pairs.append(("attrs", "{}"))
-            line = " ".join(part for part in (box, self._blocks.text(children(child)), render(pairs)) if part)
+            line = " ".join(
+                part for part in (box or "[!]", self._blocks.text(children(child)), render(pairs)) if part
+            )
             items.append(_indented("- ", line, 2))
         pairs = block_pairs(item, parent)
         if "localId" not in attributes(item):

@@ -38,7 +38,7 @@ class PlainWriter(BlockWriter):
 
     def _media_single(self, item: Node, _parent: str, _: str) -> str:
         attrs = attributes(children(item)[0])
-        target = escape.destination(str(attrs["url"]))
+        target = escape.destination(str(attrs.get("url", "")))
         alt = escape.text(str(attrs.get("alt", "")), "[", "]", bracketed=True)
         return f"![{alt}]({target or ''})"
 

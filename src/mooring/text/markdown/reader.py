@@ -1,14 +1,14 @@
 """Extended Markdown, GFM and CommonMark as a document tree."""
 
-import json
 import re
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 from markdown_it.common.utils import MD_TRIM_CHARS, unescapeAll
 from markdown_it.token import Token
 
 from mooring.text import fit
+from mooring.text.adf import node_of
 from mooring.text.markdown import attributes, directives, html
 from mooring.text.markdown.grammar import parser
 from mooring.text.markdown.identifiers import Identifiers
@@ -233,7 +233,7 @@ class BlockReader:
     def _code(self, token: Token, pending: Pending) -> Node:
         language, given = _info(token.info)
         code = token.content.removesuffix("\n")
-        if language == "adf" and not given and (found := _node(code)):
+        if language == "adf" and not given and (found := node_of(code)):
             self.exempt.add(id(found))
             return found
         node: Node = {"type": "codeBlock"}
@@ -315,17 +315,3 @@ def _info(info: str) -> tuple[str | None, attributes.Attributes]:
         word, rest = "", info
     given = attributes.parse(rest.strip(), 0) if rest.strip().startswith("{") else None
     return unescapeAll(word) or None, given[0] if given else {}
-
-
-def _node(source: str) -> Node | None:
-    found = _loads(source)
-    if isinstance(found, dict) and isinstance(cast(Node, found).get("type"), str):
-        return cast(Node, found)
-    return None
-
-
-def _loads(source: str) -> Any:
-    try:
-        return json.loads(source)
-    except ValueError:
-        return source

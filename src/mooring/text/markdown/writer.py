@@ -18,8 +18,8 @@ from mooring.text.markdown.inline_writer import InlineWriter
 from mooring.text.markdown.lists_writer import ListWriter
 from mooring.text.markdown.tables_writer import TableWriter
 from mooring.text.report import Path, Report
+from mooring.text.schema import is_valid_node
 from mooring.text.tree import (
-    BLOCK_TYPES,
     INLINE_TYPES,
     Node,
     attributes,
@@ -40,15 +40,13 @@ _KEYS = frozenset({"type", "attrs", "content", "marks"})
 _LIST_FAMILY = {"bulletList": "bullet", "taskList": "bullet", "orderedList": "number"}
 
 
-def write_extended(document: Node, report: Report, users: Mapping[str, str]) -> str:
-    if set(document) - {"type", "version", "content"} or document.get("version", 1) != 1:
-        report.lost((), "only `version` and `content` of the document itself have a Markdown form")
-    made = extended_writer(report, users).sequence(children(document), "doc")
-    return made + "\n" if made else ""
-
-
-def extended_writer(report: Report, users: Mapping[str, str]) -> "BlockWriter":
-    return BlockWriter(report, InlineWriter(users=users), InlineWriter(single_line=True, users=users))
+def extended_writer(report: Report, users: Mapping[str, str], *, literal: bool = False) -> "BlockWriter":
+    """`literal`: whatever breaks the schema is written as ADF."""
+    return BlockWriter(
+        report,
+        InlineWriter(users=users, literal=literal),
+        InlineWriter(single_line=True, users=users, literal=literal),
+    )
 
 
 class BlockWriter:
@@ -122,9 +120,16 @@ class BlockWriter:
         path.pop()
         return made
 
+    def at(self, index: int, item: Node) -> str:
+        """One block of the document."""
+        self._path = [index]
+        return self.block(item, "doc")
+
     def block(self, item: Node, parent: str, marker: str = "-") -> str:
         kind = item["type"]
         handler = self._handlers.get(kind)
+        if self.inline.literal and not is_valid_node(item):
+            return self.as_json(item)
         allowed = ALLOWED.get(parent)
         if handler and (allowed is None or kind in allowed) and _KEYS.issuperset(item):
             try:
@@ -140,13 +145,18 @@ class BlockWriter:
         if content and isinstance(item.get("content"), list):
             shell = quote({key: value for key, value in item.items() if key != "content"})
             kinds = {child.get("type") for child in content}
-            if kinds <= INLINE_TYPES:
+            if kinds & INLINE_TYPES:
                 body = self.text(content)
                 if body:
                     return self.container("adf", [("json", shell), ("inline", "true")], body)
-            if kinds <= BLOCK_TYPES:
+            else:
                 return self.container("adf", [("json", shell)], self.sequence(content, "?"))
-        return f"```adf\n{quote(item)}\n```"
+        return _fence(item)
+
+    def fence(self, item: Node, path: Path) -> str:
+        """The whole node as JSON."""
+        self.report.escaped(path, f"`{item['type']}` does not follow the schema; written as ADF")
+        return _fence(item)
 
     def container(self, name: str, pairs: Pairs, body: str, label: str | None = None) -> str:
         longest = max((len(run) for run in _COLONS.findall(body)), default=2) if ":::" in body else 2
@@ -317,6 +327,10 @@ class BlockWriter:
         return self.container(
             "files", block_pairs(item, parent), "\n".join(image(child, []) for child in content)
         )
+
+
+def _fence(item: Node) -> str:
+    return f"```adf\n{quote(item)}\n```"
 
 
 def _leaf(item: Node) -> Node:

@@ -1,0 +1,51 @@
+"""A document as extended Markdown. What the schema does not know is read back at once, because the reader
+mends what it does not know, and written as ADF where that would change it."""
+
+from collections.abc import Mapping
+
+from mooring.text.errors import TextError
+from mooring.text.markdown.reader import read_blocks
+from mooring.text.markdown.writer import BlockWriter, extended_writer
+from mooring.text.report import Report
+from mooring.text.schema import is_valid
+from mooring.text.tree import Node, children, doc, equal
+
+
+def write_extended(document: Node, report: Report, users: Mapping[str, str]) -> str:
+    if set(document) - {"type", "version", "content"} or document.get("version", 1) != 1:
+        report.lost((), "only `version` and `content` of the document itself have a Markdown form")
+    made = "\n\n".join(write_blocks(children(document), report, users))
+    return made + "\n" if made else ""
+
+
+def write_blocks(blocks: list[Node], report: Report, users: Mapping[str, str]) -> list[str]:
+    """Each top-level block by itself."""
+    made = extended_writer(report, users).parts(blocks, "doc")
+    if is_valid(doc(*blocks)):
+        return made
+    return [
+        written
+        if is_valid(doc(block)) or _reads_back(written, block)
+        else _as_adf(block, index, report, users)
+        for index, (block, written) in enumerate(zip(blocks, made, strict=True))
+    ]
+
+
+def _as_adf(block: Node, index: int, report: Report, users: Mapping[str, str]) -> str:
+    """With readable words if they come back, else as one piece of JSON."""
+    found = Report()
+    writer: BlockWriter = extended_writer(found, users, literal=True)
+    written = writer.at(index, block)
+    if not _reads_back(written, block):
+        found = Report()
+        written = extended_writer(found, users).fence(block, ("content", index))
+    report.entries += found.entries
+    return written
+
+
+def _reads_back(written: str, block: Node) -> bool:
+    try:
+        found = [node for each in read_blocks(written, Report()) for node in each.nodes]
+    except TextError:
+        return False
+    return equal(doc(*found), doc(block))
