@@ -12,15 +12,19 @@ import ssl
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from weakref import WeakKeyDictionary
+
+from msgspec import structs
 
 from mooring import __version__
-from mooring.config import guarding, schema
+from mooring.config import guarding, reloading, schema
 from mooring.config.admission import admission
+from mooring.config.guard_part import Part
 from mooring.config.guard_parts import pool_for
 from mooring.config.loading import ConfigError
 from mooring.config.locations import socket_in
@@ -28,6 +32,7 @@ from mooring.config.running import completed, entry_of, is_run, run_config_of
 from mooring.errors import MooringError
 from mooring.gateway.detection import Verdict
 from mooring.gateway.dispatch import Dispatcher
+from mooring.gateway.exchange import Exchange, Middleware, Watch
 from mooring.gateway.health import BreakerPolicy
 from mooring.gateway.in_flight import InFlightLimit
 from mooring.gateway.interactions import Interactions
@@ -78,8 +83,6 @@ _M_MMAP_THRESHOLD: Final = -3
 COLLECTOR_THRESHOLDS: Final = (20_000, 20, 50)
 STARTS_AT_ONCE: Final = 8
 WATCH_SECONDS: Final = 1.0
-HOT_KEYS: Final = frozenset({"servers", "cors", "trust_proxy_headers", "auth"})
-"""What of a configuration can be changed while the gateway runs."""
 ERAS: Final = {"auto": None, "legacy": Era.LEGACY, "modern": Era.MODERN}
 STOP_SECONDS: Final = 5.0
 """How long requests in flight get to finish when the gateway is told to stop."""
@@ -92,6 +95,28 @@ class Started:
     url: str
     socket: Path
     servers: list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """What a server was made from."""
+
+    entry: schema.Server
+    adapters: FileAdapters | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Outgoing:
+    """Parts of an earlier guard, and who was on the way through it when it was replaced."""
+
+    parts: list[Part]
+    users: list[tuple[Server, Exchange]]
+
+    @property
+    def is_done(self) -> bool:
+        if any(exchange in server.exchanges for server, exchange in self.users):
+            return False
+        return not any(part.is_busy is not None and part.is_busy() for part in self.parts)
 
 
 class CannotReload(MooringError):
@@ -119,10 +144,12 @@ class Gateway:
             _TraceFile(config.trace.file, with_bytes=config.trace.bytes) if config.trace.file else None
         )
         self._guard = guarding.Guard(config)
+        self._outgoing: list[_Outgoing] = []
         self._guard.hooks.end_session = lambda client: self._dispatcher.spawn(self._sessions.end(client))
         self._files: FileService | None = None
         self._entries: dict[str, schema.Server] = {}
         self.servers: dict[str, Server] = {}
+        self._described: WeakKeyDictionary[Server, _Described] = WeakKeyDictionary()
         self.stop_wanted = asyncio.Event()
         self._stack = AsyncExitStack()
         self._url = ""
@@ -141,7 +168,7 @@ class Gateway:
         config = self._config
         if self._trace_file is not None:
             stack.callback(self._trace_file.close)
-        stack.push_async_callback(self._guard.close)
+        stack.push_async_callback(self._close_guard)
         stack.enter_context(self._directory)
         store = self._store = await stack.enter_async_context(Store(self._directory.database))
         secrets = SecretValues(lambda: self._ecosystem.secrets)
@@ -292,7 +319,7 @@ class Gateway:
             max_body_bytes=config.limits.max_body_bytes,
             trust_proxy_headers=config.trust_proxy_headers,
             api_over_tcp=config.auth.mode != "none",
-            metrics=None if (numbers := self._guard.hooks.numbers) is None else numbers.text,
+            metrics=self._page(),
             door=self._door(),
             place_of=self._place,
             links_need_credentials=config.auth.links_need_credentials,
@@ -339,9 +366,9 @@ class Gateway:
         return server, self._supervisor.release(name) if is_run(entry) else None
 
     async def prepare(self, config: RunConfig) -> None:
-        before = self._guard.hooks.numbers
+        had_page = self._page() is not None
         await self._fronts.open(self._config, config, (self._config.host, self._port))
-        if self._guard.hooks.numbers is not before:
+        if not had_page and self._page() is not None:
             self._app.use(self._rules(self._config))  # there are numbers to show now
 
     def attach(self, workload: Workload) -> Server:
@@ -372,11 +399,8 @@ class Gateway:
 
     async def reload(self, config: schema.Config) -> list[str]:
         """Make the running gateway serve what this says. Servers that did not change keep their sessions."""
-        changed = [
-            name for name in schema.Config.__struct_fields__
-            if getattr(config, name) != getattr(self._config, name)
-        ]  # fmt: skip
-        if cold := [name for name in changed if name not in HOT_KEYS]:
+        changed = reloading.changed_keys(self._config, config)
+        if cold := reloading.cold_keys(self._config, config):
             raise CannotReload(f"a change of {', '.join(f'`{name}`' for name in cold)} needs a restart")
         new = {entry.id: entry for entry in config.servers}
         for name in new.keys() - self._entries.keys():
@@ -385,22 +409,75 @@ class Gateway:
         for entry in new.values():
             if is_run(entry):
                 self._fronts.check(config, run_config_of(entry))
+        guard = self._guard
+        if reloading.guard_changed(self._config, config):
+            guard = guarding.Guard(config, earlier=guard)
         gone = [name for name in self._entries if name not in new]
         other = [name for name in new if name in self._entries and new[name] != self._entries[name]]
+        judged = [name for name in other if reloading.only_rules_differ(self._entries[name], new[name])]
+        other = [name for name in other if name not in judged]
         added = [name for name in new if name not in self._entries]
         await self._know_groups(config)
-        self._config = config
         await self._open_files(config)
-        retired = [self._take_out(name) for name in (*gone, *other)]
         for name in (*gone, *other):
             await self._fronts.close(name)
+        # Nothing waits from here on, so that no request finds one half of the old and one of the new.
+        if "authorization" in changed:
+            self._supervisor.allow(admission(config, local_principal()))
+        self._config = config
+        retired = [self._take_out(name) for name in (*gone, *other)]
+        for name in judged:
+            self._judge_anew(new[name])
+        self._change_guard(guard, [server for server, _ in retired], judged)
+        self._app.use(self._rules(config))
         for name in (*other, *added):
             await self._add_entry(new[name])
         self._app.use(self._rules(config))
         await asyncio.gather(*(self._retire(server, workload) for server, workload in retired))
-        words = (("added", added), ("changed", other), ("removed", gone))
+        words = (("added", added), ("changed", other + judged), ("removed", gone))
         said = [f"{word} {', '.join(names)}" for word, names in words if names]
-        return said or (["no server changed"] if changed else [])
+        return said or ([f"{', '.join(changed)}; no server changed"] if changed else [])
+
+    def _judge_anew(self, entry: schema.Server) -> None:
+        """The rules of this server changed, and nothing else of it."""
+        self._entries[entry.id] = entry
+        server = self.servers[entry.id]
+        known = self._described[server]
+        rules = {name: getattr(entry, name) for name in reloading.RULES_OF_ENTRIES}
+        self._described[server] = replace(known, entry=structs.replace(known.entry, **rules))
+
+    def _change_guard(self, guard: guarding.Guard, retired: list[Server], judged: list[str]) -> None:
+        """Every server gets its new chain at once; what only the old ones need ends with their last user."""
+        before, self._guard = self._guard, guard
+        guard.come_into_force()
+        users = [(server, exchange) for server in (*self.servers.values(), *retired)
+                 for exchange in server.exchanges]  # fmt: skip
+        if unused := before.without(guard):
+            self._outgoing.append(_Outgoing(unused, users))
+        all_anew = guard.differs_from(before)
+        for server in self.servers.values():
+            if all_anew or server.id in judged:
+                server.use(*self._chain_of(self._described[server]))
+                server.announce()
+
+    def _page(self) -> Callable[[], str] | None:
+        """What Prometheus reads, if the gateway or a workload wants it to."""
+        return self._guard.page or self._fronts.page
+
+    def _tidy_guard(self) -> None:
+        if self._guard.tidy():
+            for server in self.servers.values():
+                server.announce()
+
+    async def _close_outgoing(self) -> None:
+        for outgoing in [each for each in self._outgoing if each.is_done]:
+            self._outgoing.remove(outgoing)
+            await guarding.close_parts(outgoing.parts)
+
+    async def _close_guard(self) -> None:
+        for outgoing in self._outgoing:
+            await guarding.close_parts(outgoing.parts)
+        await self._guard.close()
 
     def _build_server(self, entry: schema.Server, dialer: Dialer, pinned: Verdict) -> Server:
         tracer = Tracer(entry.id)
@@ -416,10 +493,23 @@ class Gateway:
             breaker=BreakerPolicy(entry.breaker.failures, entry.breaker.open_seconds),
         )
         upstream = Upstream(entry.id, dialer, pinned, policy, tracer)
+        adapters = self._adapters(entry)
+        server = Server(entry.id, upstream, self._interactions, tracer, [])
+        self._described[server] = described = _Described(entry, adapters)
+        server.use(*self._chain_of(described))
+        if adapters is not None:
+            adapters.attach(server)
+            self._dispatcher.spawn(adapters.wire_now())
+        return server
+
+    def _chain_of(
+        self, described: _Described
+    ) -> tuple[list[Middleware], frozenset[str] | None, Watch | None]:
+        """What a request for a server passes, the methods it concerns, and who is told of the rest."""
+        entry, adapters = described.entry, described.adapters
         front = self._fronts.get(entry.id)
         chain = self._guard.chain_for(entry, front.guard if front is not None else None)
         middlewares, methods = chain.middlewares, chain.methods
-        adapters = self._adapters(entry)
         in_flight = self._config.sessions.max_in_flight_per_session
         if in_flight is not None:
             calls = frozenset({"tools/call"})
@@ -428,12 +518,7 @@ class Gateway:
         if adapters is not None:
             methods = adapters.methods_after(methods if middlewares else frozenset())
             middlewares = [*middlewares, adapters]
-        server = Server(entry.id, upstream, self._interactions, tracer, middlewares, methods)
-        server.watch = self._guard.watch_for(entry.id)
-        if adapters is not None:
-            adapters.attach(server)
-            self._dispatcher.spawn(adapters.wire_now())
-        return server
+        return middlewares, methods, self._guard.watch_for(entry.id)
 
     def _http_dialer(self, entry: schema.Server) -> tuple[Dialer, Verdict]:
         assert entry.upstream is not None
@@ -481,7 +566,7 @@ class Gateway:
 
     def _auth_of(self, server_id: str) -> Auth:
         front = self._fronts.get(server_id)
-        return self._config.auth if front is None else front.auth
+        return self._config.auth if front is None or front.guard is None else front.auth
 
     def _resource(self, server_id: str) -> str:
         """What tokens for this server must name."""
@@ -514,7 +599,9 @@ class Gateway:
                     _guarded(server.look_after, exchange, now)
             if now >= next_tidying:
                 next_tidying = now + TIDY_SECONDS
-                _guarded(self._guard.tidy)
+                _guarded(self._tidy_guard)
+                if any(outgoing.is_done for outgoing in self._outgoing):
+                    self._dispatcher.spawn(self._close_outgoing())
                 _guarded(self._fronts.tidy)
                 for server in list(self.servers.values()):
                     _guarded(server.tidy, now)

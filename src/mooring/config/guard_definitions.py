@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from mooring import durable
-from mooring.config.guard_part import LISTED_AND_CALLED, Hooks, InForce, Part
+from mooring.config.guard_part import LISTED_AND_CALLED, Hooks, Part
 from mooring.config.schema import Config, Server
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.chain import Step
@@ -45,20 +45,22 @@ def sanitizing_part(config: Config) -> Part:
 
 
 def pinning_part(config: Config, hooks: Hooks) -> Part:
-    from mooring.policy.pinning.session import Pinning
+    from mooring.policy.pinning.session import Baselines, Pinning
 
     wanted = config.core.tool_definition_pinning
     assert wanted.mode != "off"
     mode = wanted.mode
+    known: dict[str, Baselines] = hooks.kept.setdefault("pinning", {})
     ends = mode == "block" and wanted.block_error_session_action == "invalidate"
 
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
-        del entry, catalogue
+        del catalogue
         pinning = Pinning(
             mode,
             wanted.block_strategy,
             report=watch.drifted,
             end_session=hooks.ended if ends else None,
+            baselines=known.setdefault(entry.id, Baselines()),
         )
         if mode == "warn":
             return [Step("pinning and lock", settle=pinning.settle, methods=LISTED)]
@@ -69,7 +71,7 @@ def pinning_part(config: Config, hooks: Hooks) -> Part:
     return Part(steps)
 
 
-def lock_part(config: Config, in_force: InForce, hooks: Hooks) -> Part:
+def lock_part(config: Config, hooks: Hooks) -> Part:
     from mooring.policy.pinning.lock import LOCK_PLACE, LockFile, ServerLock
 
     wanted = config.core.tool_definition_lock
@@ -78,7 +80,6 @@ def lock_part(config: Config, in_force: InForce, hooks: Hooks) -> Part:
     lock = LockFile(wanted.file)
     folder = durable.private_folder(config.storage.root / OBSERVED)
     durable.replace_file(folder / LOCK_PLACE, str(wanted.file).encode())
-    in_force.lock = lambda: lock.hash
 
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
         observed = folder / f"{entry.id}.json"
@@ -101,4 +102,4 @@ def lock_part(config: Config, in_force: InForce, hooks: Hooks) -> Part:
             )
         ]
 
-    return Part(steps, tidy=lock.refresh)
+    return Part(steps, tidy=lock.refresh, lock_hash=lambda: lock.hash)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from mooring.config import guard_definitions, guard_outside, guard_records, guard_rules
 from mooring.config.guard_part import Hooks, InForce, Part
 from mooring.config.schema import Config, Server
@@ -10,39 +12,63 @@ from mooring.policy.authentication.proof import Authenticator
 from mooring.transports.http_client import ClientPool, Origin
 from mooring.transports.http_limits import ClientLimits
 
+Parts = dict[str, tuple[object, Part]]
+"""Parts by their names, each with that of the configuration which it was made from."""
 
-def parts_of(config: Config, hooks: Hooks) -> list[Part]:
+
+def parts_of(config: Config, hooks: Hooks, in_force: InForce, earlier: Parts) -> Parts:
     """What every server has, and the parts that are on."""
-    return [Part(guard_rules.tool_steps), Part(guard_rules.saving_steps), *configured(config, hooks)]
+    own: Parts = {
+        "tools": ((), Part(guard_rules.tool_steps)),
+        "savings": ((), Part(guard_rules.saving_steps)),
+    }
+    return own | configured(config, hooks, in_force, earlier)
 
 
-def configured(config: Config, hooks: Hooks) -> list[Part]:
-    """The parts that are on."""
-    in_force = InForce()
-    parts: list[Part] = []
+def configured(config: Config, hooks: Hooks, in_force: InForce, earlier: Parts) -> Parts:
+    """The parts that are on. One whose configuration did not change goes on as it is."""
+    made: Parts = {}
+    try:
+        for name, given, make in _wanted(config, hooks, in_force):
+            known = earlier.get(name)
+            made[name] = known if known is not None and known[0] == given else (given, make())
+    except BaseException:
+        for name, (given, part) in made.items():
+            if earlier.get(name) != (given, part) and part.close is not None:
+                part.close()
+        raise
+    return made
+
+
+def _wanted(
+    config: Config, hooks: Hooks, in_force: InForce
+) -> Iterator[tuple[str, object, Callable[[], Part]]]:
+    core, limits = config.core, config.limits
     if config.authorization.type != "none":
-        parts.append(guard_rules.authorization_part(config, in_force))
+        yield "authorization", config.authorization, lambda: guard_rules.authorization_part(config)
     if any(entry.approvals.tools for entry in config.servers):
-        parts.append(guard_rules.approvals_part(config))
-    if config.core.sanitize.mode != "off":
-        parts.append(guard_definitions.sanitizing_part(config))
-    if config.core.tool_definition_pinning.mode != "off":
-        parts.append(guard_definitions.pinning_part(config, hooks))
-    if config.core.tool_definition_lock.mode != "off":
-        parts.append(guard_definitions.lock_part(config, in_force, hooks))
-    if config.limits.rate or config.limits.concurrency:
-        parts.append(guard_rules.limits_part(config))
+        yield "approvals", (), lambda: guard_rules.approvals_part(config)
+    if core.sanitize.mode != "off":
+        yield "sanitizing", core.sanitize, lambda: guard_definitions.sanitizing_part(config)
+    if core.tool_definition_pinning.mode != "off":
+        given = core.tool_definition_pinning
+        yield "pinning", given, lambda: guard_definitions.pinning_part(config, hooks)
+    if core.tool_definition_lock.mode != "off":
+        yield "lock", core.tool_definition_lock, lambda: guard_definitions.lock_part(config, hooks)
+    if limits.rate or limits.concurrency:
+        counted = (limits.rate, limits.concurrency, limits.rate_store)
+        yield "limits", counted, lambda: guard_rules.limits_part(config)
     if config.audit.enabled:
-        parts.append(guard_records.audit_part(config, in_force))
+        yield "audit", config.audit, lambda: guard_records.audit_part(config, hooks, in_force)
     if config.webhooks.mutating or config.webhooks.validating:
-        parts.append(guard_outside.webhooks_part(config))
+        yield "webhooks", config.webhooks, lambda: guard_outside.webhooks_part(config)
     if config.plugins:
-        parts.append(guard_outside.plugins_part(config))
-    if config.telemetry.prometheus:
-        parts.append(guard_records.metrics_part(hooks))
-    if config.telemetry.otlp_endpoint is not None:
-        parts.append(guard_records.tracing_part(config.telemetry, config.telemetry.otlp_endpoint))
-    return parts
+        yield "plugins", config.plugins, lambda: guard_outside.plugins_part(config)
+    telemetry, endpoint = config.telemetry, config.telemetry.otlp_endpoint
+    if telemetry.prometheus:
+        yield "metrics", (), lambda: guard_records.metrics_part(hooks)
+    if endpoint is not None:
+        yield "tracing", telemetry, lambda: guard_records.tracing_part(telemetry, endpoint)
 
 
 # Who calls

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mooring.config.guard_part import Hooks, InForce, Part
 from mooring.config.schema import Config, Server
 from mooring.policy import settings
@@ -26,7 +28,7 @@ def metrics_part(hooks: Hooks) -> Part:
         watch.metrics = observer
         return [Step("telemetry", observer=observer)]
 
-    return Part(steps)
+    return Part(steps, page=metrics.text)
 
 
 def tracing_part(wanted: settings.Telemetry, endpoint: str) -> Part:
@@ -41,21 +43,25 @@ def tracing_part(wanted: settings.Telemetry, endpoint: str) -> Part:
     return Part(steps, close=tracing.close)
 
 
-def audit_part(config: Config, in_force: InForce) -> Part:
-    from mooring.policy.audit.ledger import Ledger, SigningKey, Sink, StandardOutput
+def audit_part(config: Config, hooks: Hooks, in_force: InForce) -> Part:
+    from mooring.policy.audit.ledger import Sink, StandardOutput
+    from mooring.policy.audit.ledgers import Ledgers
     from mooring.policy.audit.observing import Audit, AuditPolicy, ServerAudit
 
     wanted = config.audit
     root = config.storage.root
+    ledgers: Ledgers = hooks.kept.setdefault("audit", Ledgers())
     sink: Sink = StandardOutput()
+    close = sink.close
     if wanted.output == "file":
-        sink = Ledger(
+        sink = ledgers.open(
             wanted.file or root / AUDIT_FILE,
-            SigningKey(root / AUDIT_KEY),
+            root / AUDIT_KEY,
             rotate_bytes=wanted.rotate_bytes,
             keep_files=wanted.keep_files,
             sync=wanted.sync,
         )
+        close = partial(ledgers.close, sink)
     policy = AuditPolicy(
         component=wanted.component,
         types=frozenset(wanted.event_types),
@@ -67,12 +73,15 @@ def audit_part(config: Config, in_force: InForce) -> Part:
         claims=wanted.include_claims,
     )
     audit = Audit(sink, policy, in_force.versions)
+    observers: list[ServerAudit] = []
 
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
         observer = ServerAudit(
             audit, entry.id, lambda exchange, name: catalogue.view(exchange, TOOLS).digest(name)
         )
         watch.audit = observer
+        old = [each for each in observers if each.is_busy or each.server_id != entry.id]
+        observers[:] = [*old, observer]
         return [Step("audit", observer=observer)]
 
-    return Part(steps, tidy=audit.tidy, close=audit.close)
+    return Part(steps, audit.tidy, is_busy=lambda: any(each.is_busy for each in observers), close=close)

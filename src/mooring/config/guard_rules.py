@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from mooring.config import savings
-from mooring.config.guard_part import LISTED_AND_CALLED, Close, InForce, Part
+from mooring.config.guard_part import LISTED_AND_CALLED, Part
 from mooring.config.schema import Config, Server
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.chain import Step
@@ -57,7 +57,7 @@ def tool_rules(tools: Tools) -> ToolRules:
     return ToolRules(tools.allow, tools.deny, overrides)
 
 
-def authorization_part(config: Config, in_force: InForce) -> Part:
+def authorization_part(config: Config) -> Part:
     from mooring.policy.authorization.engine import Engine
     from mooring.policy.authorization.guarding import Authorization
 
@@ -68,7 +68,6 @@ def authorization_part(config: Config, in_force: InForce) -> Part:
         group_claim=wanted.group_claim,
         role_claim=wanted.role_claim,
     )
-    in_force.policy = lambda: engine.version
 
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
         del watch
@@ -83,7 +82,7 @@ def authorization_part(config: Config, in_force: InForce) -> Part:
             )
         ]
 
-    return Part(steps, tidy=engine.refresh)
+    return Part(steps, tidy=engine.refresh, policy_version=lambda: engine.version)
 
 
 def approvals_part(config: Config) -> Part:
@@ -132,7 +131,9 @@ def limits_part(config: Config) -> Part:
     return Part(steps, finish=close)
 
 
-def _shared_rates(config: Config, limits: list[Limit]) -> tuple[Callable[[Server, Watch], Step], Close]:
+def _shared_rates(
+    config: Config, limits: list[Limit]
+) -> tuple[Callable[[Server, Watch], Step], Callable[[], Awaitable[None]]]:
     from mooring.policy.limits.shared import ServerSharedRates, SharedRates
 
     store = config.limits.rate_store

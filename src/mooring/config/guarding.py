@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from mooring.config import guard_parts, guard_records
-from mooring.config.guard_part import Hooks, Part
+from mooring.config.guard_part import Hooks, InForce, Part
 from mooring.config.schema import Config, Server
 from mooring.gateway.principal import Caller
 from mooring.policy.authentication.proof import Authenticator
@@ -32,12 +33,40 @@ def authenticator(config: Config) -> Authenticator | None:
 class Guard:
     """The parts of the guard that all servers of a configuration share, and the chain of each."""
 
-    def __init__(self, config: Config, on_top_of: Guard | None = None) -> None:
+    def __init__(
+        self, config: Config, *, earlier: Guard | None = None, on_top_of: Guard | None = None
+    ) -> None:
+        """What did not change since an earlier one goes on as it is; what only one server has comes on top of
+        what all have."""
         self._config = config
-        self.hooks = on_top_of.hooks if on_top_of is not None else Hooks()
+        base = earlier or on_top_of
+        self.hooks = Hooks() if base is None else base.hooks
+        self._in_force = InForce() if earlier is None else earlier._in_force
+        known = {} if earlier is None else earlier._made
         made = guard_parts.parts_of if on_top_of is None else guard_parts.configured
-        self._parts: list[Part] = made(config, self.hooks)
-        self._watches: dict[str, Watch] = {}
+        self._made = made(config, self.hooks, self._in_force, known)
+        self._parts: list[Part] = [part for _, part in self._made.values()]
+        self._watches: dict[str, Watch] = {} if earlier is None else dict(earlier._watches)
+        if earlier is None:
+            self.come_into_force()
+
+    def come_into_force(self) -> None:
+        """From here on its policies and its lock are the ones that the audit names."""
+        in_force = self._in_force
+        in_force.policy = next((part.policy_version for part in self._parts if part.policy_version), str)
+        in_force.lock = next((part.lock_hash for part in self._parts if part.lock_hash), str)
+
+    @property
+    def page(self) -> Callable[[], str] | None:
+        """What Prometheus reads, if it may."""
+        return next((part.page for part in self._parts if part.page is not None), None)
+
+    def differs_from(self, other: Guard) -> bool:
+        return bool(self.without(other) or other.without(self))
+
+    def without(self, later: Guard) -> list[Part]:
+        """The parts that a later guard has no use for."""
+        return [part for part in self._parts if part not in later._parts]
 
     def chain_for(self, entry: Server, own: Guard | None = None) -> Chain:
         """What a request for this server passes, in the one order; `own` is what only this server has."""
@@ -71,16 +100,23 @@ class Guard:
         limits = (*self._config.limits.rate, *self._config.limits.concurrency)
         return self._config.audit.enabled or any("address" in limit.per for limit in limits)
 
-    def tidy(self) -> None:
-        """Notice what was changed on disk, seal the audit; called every few seconds."""
+    def tidy(self) -> bool:
+        """Notice what was changed on disk, seal the audit; whether lists may look different from now on.
+        Called every few seconds."""
+        before = self._in_force.versions()
         for part in self._parts:
             if part.tidy is not None:
                 part.tidy()
+        return self._in_force.versions() != before
 
     async def close(self) -> None:
         """Nobody uses it any more."""
-        for part in self._parts:
-            if part.close is not None:
-                await asyncio.to_thread(part.close)
-            if part.finish is not None:
-                await part.finish()
+        await close_parts(self._parts)
+
+
+async def close_parts(parts: list[Part]) -> None:
+    for part in parts:
+        if part.close is not None:
+            await asyncio.to_thread(part.close)
+        if part.finish is not None:
+            await part.finish()

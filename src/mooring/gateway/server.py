@@ -32,7 +32,13 @@ from mooring.gateway.interactions import Interactions
 from mooring.gateway.listening import ListenStream
 from mooring.gateway.modern_session import INPUT_METHODS
 from mooring.gateway.param_headers import ParamHeaders
-from mooring.gateway.subscriptions import Filter
+from mooring.gateway.subscriptions import (
+    PROMPTS_CHANGED,
+    RESOURCES_CHANGED,
+    TOOLS_CHANGED,
+    Filter,
+    deliver,
+)
 from mooring.gateway.task_owners import TaskOwners
 from mooring.gateway.tasks import TaskTable
 from mooring.gateway.tracing import Tracer
@@ -75,7 +81,6 @@ class Server:
         chain: list[Middleware],
         concerned: frozenset[str] | None = None,
     ) -> None:
-        """`concerned` are the only methods that the chain is about; None: it is about all."""
         self.id = server_id
         self.upstream = upstream
         self.interactions = interactions
@@ -96,14 +101,29 @@ class Server:
             **dict.fromkeys(("tasks/get", "tasks/result", "tasks/list", "tasks/cancel"), self._legacy_task),
             **dict.fromkeys(NOT_IN_LEGACY, self._unknown),
         }
-        self.watch: Watch | None = None
-        self._handle: Handler = compose(chain, self._route)
         self.additions: own.Additions | None = None
         self.listeners: dict[ListenStream, None] = {}
+        self.use(chain, concerned)
+
+    def use(
+        self, chain: list[Middleware], concerned: frozenset[str] | None, watch: Watch | None = None
+    ) -> None:
+        """From now on this chain is what requests pass; who is on the way through another one goes on there.
+
+        `concerned` are the only methods that the chain is about; None: it is about all.
+        """
+        self.watch = watch
+        self._handle: Handler = compose(chain, self._route)
         self._concerned = about = concerned if chain else frozenset[str]()
         self._looks_at = None if about is None else about | OURS_IN_MODERN
         self._legacy_looks_at = None if about is None else about | self._legacy_routes.keys()
         """The methods that must not take the short way; None: all."""
+
+    def announce(self) -> None:
+        """Its lists may look different from now on: whoever listens is told to ask again."""
+        for session in self.upstream.sessions:
+            for method in (TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED):
+                deliver(session.subscribers, method, b"")
 
     # Running an exchange
 

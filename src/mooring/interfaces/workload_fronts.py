@@ -63,6 +63,12 @@ class Fronts:
     def get(self, name: str) -> Front | None:
         return self._fronts.get(name)
 
+    @property
+    def page(self) -> Callable[[], str] | None:
+        """What Prometheus reads, where a workload wants it to."""
+        pages = (front.guard.page for front in self._fronts.values() if front.guard is not None)
+        return next((page for page in pages if page is not None), None)
+
     def url_of(self, name: str) -> str | None:
         """The address of its own, where it has one."""
         front = self._fronts.get(name)
@@ -82,7 +88,7 @@ class Fronts:
         if own is not None:
             auth = own.auth if own.auth.mode != "none" else config.auth
             own = msgspec.structs.replace(own, auth=auth)
-            guard = Guard(own, self._guard)
+            guard = Guard(own, on_top_of=self._guard)
             front = Front(auth, guard, self._door(own, guard), resource_url(run))
         self._fronts[run.name] = front
         if front.door is not None:

@@ -84,6 +84,10 @@ class Supervisor:
         self._ticker: asyncio.Task[None] | None = None
         self.workloads: dict[str, Workload] = {}
 
+    def allow(self, allows: Allows) -> None:
+        """From now on this says what may run."""
+        self._allows = allows
+
     async def __aenter__(self) -> Self:
         await self._recover()
         self._ticker = asyncio.get_running_loop().create_task(self._tick())

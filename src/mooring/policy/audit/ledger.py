@@ -104,6 +104,12 @@ class Ledger:
         if not sync:
             self._flusher.start()
 
+    def adjust(self, *, rotate_bytes: int, keep_files: int, sync: bool) -> None:
+        """Go on with other settings."""
+        self._rotate_bytes, self._keep, self._sync = rotate_bytes, keep_files, sync
+        if not sync and self._flusher.ident is None:
+            self._flusher.start()
+
     def append(self, line: bytes) -> None:
         """Write one encoded event, which was made with the current `seq` and `prev`."""
         data = line + b"\n"

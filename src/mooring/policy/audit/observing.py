@@ -72,9 +72,6 @@ class Audit:
         self._known: dict[tuple[Principal, bytes], Subjects] = {}
         self._keeps_data = policy.request_data or policy.response_data
 
-    def close(self) -> None:
-        self._sink.close()
-
     def tidy(self) -> None:
         self._sink.tidy()
 
@@ -177,10 +174,15 @@ class ServerAudit:
 
     def __init__(self, audit: Audit, server_id: str, definition_of: Callable[[Exchange, str], str]) -> None:
         self.audit = audit
-        self._server_id = server_id
+        self.server_id = server_id
         self._endpoint = f"/mcp/{server_id}"
         self._definition_of = definition_of
         self._requests: dict[Exchange, tuple[str, Raw]] = {}
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something has begun and is not written down yet."""
+        return bool(self._requests)
 
     def began(self, exchange: Exchange) -> None:
         """Keep what the client asked for, before the rest of the chain rewrites it."""

@@ -42,6 +42,10 @@ class Baseline:
         self.seen: set[str] = set()
 
 
+Baselines = OrderedDict[str, Baseline]
+"""By the key of the session."""
+
+
 class Pinning:
     """Compares the lists of one server with what each session saw first. Costs a hash per list."""
 
@@ -52,12 +56,14 @@ class Pinning:
         *,
         report: Report,
         end_session: Callable[[Client], None] | None,
+        baselines: Baselines | None = None,
     ) -> None:
+        """`baselines` are those of the sessions that were there before."""
         self._mode = mode
         self._strategy = strategy
         self._report = report
         self._end_session = end_session
-        self._baselines: OrderedDict[str, Baseline] = OrderedDict()
+        self._baselines: Baselines = OrderedDict() if baselines is None else baselines
         self._shared: dict[bytes, dict[str, dict[str, Any]]] = {}
 
     def check(self, exchange: Exchange) -> None:

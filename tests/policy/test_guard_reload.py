@@ -1,0 +1,216 @@
+"""The guard follows its file: the very next request is judged anew, also on an open connection."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.policy.caller import Caller
+from tests.policy.shelf import Shelf, tool
+from tests.support.gateway import Gateway, http_server, running_gateway
+from tests.support.peers import StreamablePeer
+from tests.support.waiting import eventually
+
+from mooring.policy.audit.verifying import public_key, verify
+
+pytestmark = pytest.mark.e2e
+Json = dict[str, Any]
+LOOK = 'permit(principal, action == Action::"call_tool", resource == Tool::"look");'
+ALL = "permit(principal, action, resource);"
+
+
+def rewrite(gateway: Gateway, **settings: Any) -> None:
+    """Change the file, and wait until the gateway says what it made of it."""
+    file = gateway.folder / "mooring.yaml"
+    known = gateway.log().count("was reloaded") + gateway.log().count("was not reloaded")
+    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+    os.kill(gateway.process.pid, signal.SIGHUP)
+    eventually(
+        lambda: gateway.log().count("was reloaded") + gateway.log().count("was not reloaded") > known,
+        "the file to be read",
+    )
+
+
+def events(gateway: Gateway, name: str = "audit.log") -> list[Json]:
+    path = gateway.folder / "data" / name
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+class OpenConnection:
+    """One connection and one session: the head of its requests never changes."""
+
+    def __init__(self, connection: http.client.HTTPConnection, gateway: Gateway) -> None:
+        self._connection = connection
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        self._headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            **caller.session,
+        }
+
+    def call(self, name: str) -> Json:
+        params = {"name": name, "arguments": {}}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        self._connection.request("POST", "/mcp/one", json.dumps(message), self._headers)
+        return json.loads(self._connection.getresponse().read())
+
+
+def with_tools(folder: Path, work: Callable[[Gateway, OpenConnection, Json], None], **settings: Any) -> None:
+    shelf = Shelf(folder / "s", tool("look"), tool("touch"))
+    with (
+        shelf.http("one") as server,
+        running_gateway(folder, [server], **settings) as gateway,
+        closing(http.client.HTTPConnection(gateway.host, gateway.port, timeout=10)) as connection,
+    ):
+        opened = OpenConnection(connection, gateway)
+        for _ in range(4):  # by now its requests take the short way
+            assert "result" in opened.call("touch")
+        work(gateway, opened, server)
+
+
+def test_a_policy_that_is_switched_on_holds_for_the_next_call(tmp_path: Path) -> None:
+    (tmp_path / "look.cedar").write_text(LOOK)
+    (tmp_path / "all.cedar").write_text(ALL)
+
+    def work(gateway: Gateway, opened: OpenConnection, _: Json) -> None:
+        rewrite(gateway, authorization={"type": "cedarv1", "policies": [str(tmp_path / "look.cedar")]})
+        assert opened.call("touch")["error"]["message"] == "Unknown tool: touch"
+        assert "result" in opened.call("look")
+        rewrite(gateway, authorization={"type": "cedarv1", "policies": [str(tmp_path / "all.cedar")]})
+        assert "result" in opened.call("touch")
+        rewrite(gateway, authorization={"type": "none"})
+        assert "result" in opened.call("touch")
+
+    with_tools(tmp_path, work)
+
+
+def test_a_changed_filter_holds_at_once_and_its_session_lives_on(tmp_path: Path) -> None:
+    def work(gateway: Gateway, opened: OpenConnection, server: Json) -> None:
+        rewrite(gateway, servers=[{**server, "tools": {"deny": ["touch"]}}])
+        assert opened.call("touch")["error"]["message"] == "Unknown tool: touch"
+        rewrite(gateway, servers=[{**server, "tools": {"override": {"touch": {"name": "poke"}}}}])
+        assert "result" in opened.call("poke")
+        assert "reloaded: changed one" in gateway.log()
+
+    with_tools(tmp_path, work)
+
+
+def test_limits_come_and_go_without_a_restart(tmp_path: Path) -> None:
+    def work(gateway: Gateway, opened: OpenConnection, _: Json) -> None:
+        rewrite(gateway, limits={"rate": [{"count": 1, "seconds": 3600, "per": "all"}]})
+        assert "result" in opened.call("touch")
+        assert opened.call("touch")["error"]["code"] == -31005
+        rewrite(gateway, limits={"rate": [{"count": 1, "seconds": 3600, "per": "all"}]}, cors={})
+        assert opened.call("touch")["error"]["code"] == -31005, "what did not change goes on counting"
+        rewrite(gateway, limits={})
+        assert "result" in opened.call("touch")
+
+    with_tools(tmp_path, work)
+
+
+def test_a_broken_policy_changes_nothing_and_what_is_cold_says_so(tmp_path: Path) -> None:
+    (tmp_path / "bad.cedar").write_text("permit(principal, action resource);")
+
+    def work(gateway: Gateway, opened: OpenConnection, _: Json) -> None:
+        section = {"type": "cedarv1", "policies": [str(tmp_path / "bad.cedar")]}
+        rewrite(gateway, authorization=section, audit={"enabled": True})
+        assert "nothing was changed" in gateway.log()
+        assert "bad.cedar" in gateway.log()
+        assert "result" in opened.call("touch")
+        assert not events(gateway)
+        rewrite(gateway, authorization={"type": "none"}, limits={"max_connections": 9})
+        assert "`limits.max_connections` needs a restart" in gateway.log()
+
+    with_tools(tmp_path, work)
+
+
+def test_the_audit_can_be_switched_on_moved_and_off_and_its_chain_holds(tmp_path: Path) -> None:
+    def work(gateway: Gateway, opened: OpenConnection, _: Json) -> None:
+        rewrite(gateway, audit={"enabled": True})
+        opened.call("look")
+        rewrite(gateway, audit={"enabled": True, "component": "other", "sync": True})
+        opened.call("look")
+        rewrite(gateway, audit={"enabled": True, "file": str(gateway.folder / "data" / "second.log")})
+        opened.call("look")
+        rewrite(gateway, audit={"enabled": False})
+        opened.call("look")
+        calls = [event for event in events(gateway) if event["type"] == "mcp_tool_call"]
+        assert [event["component"] for event in calls] == ["mooring", "other"]
+        second = lambda: [event["type"] for event in events(gateway, "second.log")]  # noqa: E731
+        eventually(lambda: second() == ["mcp_tool_call", "checkpoint"], "the second file to be sealed")
+        report = verify(
+            gateway.folder / "data" / "audit.log", public_key(gateway.folder / "data" / "audit.pub")
+        )
+        assert not report.findings
+
+    with_tools(tmp_path, work)
+
+
+def test_metrics_can_be_switched_on_and_go_on_counting(tmp_path: Path) -> None:
+    def work(gateway: Gateway, opened: OpenConnection, _: Json) -> None:
+        caller = Caller(gateway.address, "one")
+        rewrite(gateway, telemetry={"prometheus": True})
+        opened.call("look")
+        rewrite(gateway, telemetry={"prometheus": True}, limits={"max_body_bytes": 1_000_000})
+        opened.call("look")
+        page = caller.send("GET", "/metrics", b"", {}).body.decode()
+        assert 'mooring_tool_calls_total{server="one",tool="look",outcome="success"} 2' in page
+        rewrite(gateway, telemetry={})
+        assert caller.send("GET", "/metrics", b"", {}).status == 404
+
+    with_tools(tmp_path, work)
+
+
+def test_a_session_keeps_what_it_was_shown_first(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "s", tool("look", "looks"))
+    with shelf.http("one") as server, running_gateway(tmp_path, [server]) as gateway:
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        caller.request("tools/list")
+        rewrite(
+            gateway, core={"tool_definition_pinning": {"mode": "block", "block_error_session_action": "keep"}}
+        )
+        shelf.put(tool("look", "looks, and deletes"))
+        assert "changed" in caller.request("tools/list").error["message"]
+
+
+def test_a_call_under_way_is_written_down_by_the_rules_it_came_in_with(tmp_path: Path) -> None:
+    with (
+        http_server("one", tmp_path / "journal") as server,
+        running_gateway(tmp_path, [server], audit={"enabled": True}) as gateway,
+    ):
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        answers: list[Json] = []
+        nap = threading.Thread(
+            target=lambda: answers.append(caller.tool("nap", {"seconds": 4}).message), daemon=True
+        )
+        nap.start()
+        eventually(lambda: gateway.in_flight("one") == 1, "the call to run")
+        rewrite(gateway, audit={"enabled": False})
+        nap.join(20)
+        assert "result" in answers[0]
+        found = lambda: [event["type"] for event in events(gateway)][-2:]  # noqa: E731
+        eventually(lambda: found() == ["mcp_tool_call", "checkpoint"], "the file to be sealed at its end")
+
+
+def test_listeners_hear_that_their_lists_may_have_changed(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "s", tool("look"), tool("touch"))
+    with (
+        shelf.http("one") as server,
+        running_gateway(tmp_path, [server]) as gateway,
+        StreamablePeer(gateway, "one") as peer,
+    ):
+        peer.watch()
+        rewrite(gateway, servers=[{**server, "tools": {"deny": ["touch"]}}])
+        peer.wait_for("notifications/tools/list_changed")
+        assert [entry["name"] for entry in peer.request("tools/list")["tools"]] == ["look"]
