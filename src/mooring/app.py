@@ -49,6 +49,7 @@ from mooring.interfaces.well_known import PREFIX, ResourceMetadata
 from mooring.interfaces.workload_fronts import Fronts
 from mooring.policy.settings import Auth
 from mooring.protocol.versions import Era
+from mooring.transports import spool
 from mooring.transports.dialing import Dialer, HttpDialer, Transport
 from mooring.transports.http_endpoint import Buffered, Endpoint
 from mooring.transports.http_limits import ClientLimits, ListenerLimits
@@ -134,6 +135,7 @@ class Gateway:
         root = config.storage.root
         self._directory = DataDirectory(root)
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        spool.keep_in(root / "tmp")
         self._seal = Seal(load_key(root / "seal.key"))
         self._sessions = SessionTable(
             self._seal, config.sessions.idle_ttl_seconds, config.sessions.max_active

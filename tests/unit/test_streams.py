@@ -219,9 +219,18 @@ def test_the_log_keeps_the_newest_events_within_its_limits_and_always_the_last(
     assert log.can_replay_after(oldest)
     assert log.can_replay_after(count)
     assert not log.can_replay_after(count + 1)
+    assert asyncio.run(replayed(log, oldest)) == list(range(oldest + 1, count + 1))
+
+
+async def replayed(log: StreamLog, after: int) -> list[int]:
+    """Large events come from disk, a piece per turn of the loop."""
     connection = Connection()
-    log.attach(EventOutlet(connection.reply), oldest)
-    assert numbers(connection) == list(range(oldest + 1, count + 1))
+    outlet = EventOutlet(connection.reply)
+    log.attach(outlet, after)
+    async with asyncio.timeout(10):
+        while outlet.is_behind:
+            await asyncio.sleep(0)
+    return numbers(connection)
 
 
 def test_a_finished_stream_can_still_be_sent_again_and_then_ends() -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, cast
 from mooring.authoring.channel import Channel
 from mooring.authoring.engine import Engine
 from mooring.errors import InvalidRequest
-from mooring.protocol.lines import LineReader, Message, encode_line
+from mooring.protocol.lines import LineReader, Message, Noise, encode_line
 
 LAST_ANSWERS_SECONDS: Final = 2.0
 """A client that ends its input still gets the answers that come soon."""
@@ -38,7 +38,7 @@ async def serve(engine: Engine, *, max_message_bytes: int) -> None:
             for line in lines.feed(data) if data else lines.finish():
                 if isinstance(line, Message):
                     channel.receive(line.data)
-                else:
+                elif isinstance(line, Noise):
                     channel.refuse(InvalidRequest(f"a line is not a message: {line.why}"))
             if not data:
                 ended.set()

@@ -22,6 +22,7 @@ from mooring.protocol.jsonrpc import RequestId
 from mooring.protocol.lifecycle import Phase
 from mooring.protocol.versions import Era, allows_priming_events
 from mooring.transports.http_reply import Reply
+from mooring.transports.spool import Kept
 from mooring.transports.wire import Answer
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -117,7 +118,7 @@ class LegacyClient:
         *,
         alias: str,
         caller: Caller = NOBODY,
-        channel: Callable[[bytes], None] | None = None,
+        channel: Callable[[bytes | Kept], None] | None = None,
     ) -> None:
         self.era = Era.LEGACY
         self.session_id = session_id

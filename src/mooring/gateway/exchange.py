@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -18,6 +18,7 @@ from mooring.protocol.meta import Meta, Params
 from mooring.protocol.versions import Era
 from mooring.transports.http_response import Response
 from mooring.transports.http_upstream import UpstreamConnection
+from mooring.transports.spool import Kept
 from mooring.transports.wire import Answer, Leg, Relay
 
 ANONYMOUS = "anonymous"
@@ -33,11 +34,15 @@ class Route(Protocol):
 class Sink(Protocol):
     """Where the answer to one request goes, and what the server says before it."""
 
+    flows: ClassVar[bool]
+    """Whether it can take an answer that is still arriving."""
+
     def bind(self, exchange: Exchange) -> None: ...
     def throttle(self, leg: Leg) -> None: ...
     def emit(self, message: bytes) -> None: ...
     def answer(self, message: bytes, status: int = 200) -> None: ...
     def relay(self, relay: Relay) -> None: ...
+    def keep(self, kept: Kept) -> None: ...
     def drop(self) -> None: ...
     def stream(self, *, at_once: bool) -> None: ...
     def polled(self, retry_milliseconds: int | None) -> None: ...
@@ -113,6 +118,7 @@ class Exchange(msgspec.Struct, eq=False):
     body: bytes
     sink: Sink | None
     relayable: bool = False
+    """Nobody on the way has to look inside a large answer."""
     headers: bytes | None = None
     """The `Mcp-Param-*` headers that came with it; None where there are no headers to come with."""
     key: int | str | None = None
@@ -139,6 +145,11 @@ class Exchange(msgspec.Struct, eq=False):
     """Its client has heard something of it already."""
     guarded: bool = False
     """A part of a request that the chain has already let through."""
+
+    @property
+    def flows(self) -> bool:
+        """Whether its answer may go on while it arrives."""
+        return self.relayable and self.sink is not None and self.sink.flows
 
     def read_params(self) -> Params:
         """The members of the params that routing looks at, decoded on first use."""

@@ -23,6 +23,7 @@ from mooring.errors import (
 from mooring.gateway import interactions, subscriptions
 from mooring.gateway import profile as profiles
 from mooring.gateway.exchange import Client, Exchange
+from mooring.gateway.kept_answers import KEEPABLE
 from mooring.gateway.subscriptions import Filter
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream_session import UpstreamSession, error_code
@@ -126,6 +127,7 @@ class LegacySession(UpstreamSession):
         envelope = exchange.envelope
         leg = Leg(exchange.method, envelope.params, partial(self._on_call_message, exchange))
         leg.posted, exchange.posted = exchange.posted, None
+        leg.keepable = exchange.relayable and exchange.method in KEEPABLE
         if exchange.client.era is Era.LEGACY and exchange.sink is not None:
             if self.wire.correlates:
                 leg.on_polled = exchange.sink.polled
@@ -136,7 +138,7 @@ class LegacySession(UpstreamSession):
             # A POST of its own in a session of its own: the message goes on as it came.
             leg.id = bytes(envelope.id)
             leg.body = exchange.body
-            leg.relayable = exchange.relayable and not translate.needed(self.version, client.version)
+            leg.relayable = exchange.flows and not translate.needed(self.version, client.version)
         else:
             self._prepare(leg, exchange)
         if self.wire.correlates and exchange.sink is not None:

@@ -15,6 +15,7 @@ from msgspec import Raw
 from mooring.errors import HEADER_MISMATCH, MissingCapability, RpcError, UpstreamFailed
 from mooring.gateway import subscriptions
 from mooring.gateway.exchange import Client, Exchange
+from mooring.gateway.kept_answers import KEEPABLE
 from mooring.gateway.profile import TASKS_EXTENSION, Profile
 from mooring.gateway.questions import (
     InputRequired,
@@ -97,10 +98,11 @@ class ModernSession(UpstreamSession):
         """Modern client, modern server: the message goes on as it came (less what the chain changed)."""
         leg = Leg(exchange.method, exchange.envelope.params, partial(self._on_call_message, exchange))
         leg.posted, exchange.posted = exchange.posted, None
+        leg.keepable = exchange.relayable and exchange.method in KEEPABLE
         if self.wire.correlates:
             leg.id = bytes(exchange.envelope.id)
             leg.body = exchange.body
-            leg.relayable = exchange.relayable
+            leg.relayable = exchange.flows
             leg.only_complete = exchange.method in INPUT_METHODS
             leg.headers = await self._headers(exchange.method, exchange.envelope.params, exchange.headers)
             if exchange.sink is not None:
@@ -200,6 +202,7 @@ class ModernSession(UpstreamSession):
 
     async def _send_round(self, exchange: Exchange, params: bytes) -> Answer:
         leg = Leg(exchange.method, params, partial(self._on_call_message, exchange))
+        leg.keepable = exchange.relayable and exchange.method in KEEPABLE
         if self.wire.correlates:
             leg.headers = await self._headers(exchange.method, params, None)
             if exchange.sink is not None:

@@ -29,6 +29,7 @@ from mooring.gateway.exchange import Client, Exchange, Handler, Middleware, Sink
 from mooring.gateway.hearing import MAX_SUBSCRIPTIONS, Hearing
 from mooring.gateway.input_calls import InputCalls
 from mooring.gateway.interactions import Interactions
+from mooring.gateway.kept_answers import for_client
 from mooring.gateway.listening import ListenStream
 from mooring.gateway.modern_session import INPUT_METHODS
 from mooring.gateway.param_headers import ParamHeaders
@@ -219,6 +220,10 @@ class Server:
         sink = exchange.sink
         if answer is None:
             return
+        if answer.kept is not None:
+            if sink is not None and exchange.relayable and self._finish_kept(exchange, answer, sink):
+                return
+            answer = Answer(version=answer.version, result=answer.kept.load())
         if sink is None:
             self.interactions.keep_outcome(exchange, answer)
             return
@@ -244,6 +249,15 @@ class Server:
                 self._answer_translated(exchange, answer, sink)
             except (RpcError, msgspec.DecodeError) as error:
                 raise UpstreamFailed(f"the server's answer is not legal: {error}") from error
+
+    def _finish_kept(self, exchange: Exchange, answer: Answer, sink: Sink) -> bool:
+        """Whether an answer on disk could be sent from there."""
+        assert answer.kept is not None
+        source, target = answer.version, exchange.client.version
+        whole = for_client(answer.kept, exchange.envelope.id, exchange.method, source, target)
+        if whole is not None:
+            sink.keep(whole)
+        return whole is not None
 
     def _learn_param_headers(self, client: Client, tools: Raw | bytes) -> None:
         if b'"x-mcp-header"' in bytes(tools) and not self.upstream.checks_headers(client):

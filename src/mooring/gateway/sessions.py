@@ -14,6 +14,7 @@ from mooring.gateway.exchange import Client
 from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.sealing import Seal
 from mooring.gateway.server import Server
+from mooring.transports.spool import Kept
 
 PURPOSE: Final = "mooring:session"
 SESSION_ID_SECONDS: Final = 30 * 24 * 3600.0
@@ -56,7 +57,7 @@ class SessionTable:
         now: float,
         *,
         caller: Caller = NOBODY,
-        channel: Callable[[bytes], None] | None = None,
+        channel: Callable[[bytes | Kept], None] | None = None,
     ) -> LegacyClient:
         """A new session, not yet initialized. Its id names server and principal to whoever holds the key."""
         if len(self._sessions) >= self._most:

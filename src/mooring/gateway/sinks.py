@@ -3,20 +3,25 @@ client."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from time import monotonic
-from typing import Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import msgspec
 
+from mooring.gateway import kept_answers
 from mooring.gateway.exchange import Exchange
-from mooring.gateway.streams import KEEP_ALIVE_SECONDS, STREAM_HEADERS, EventOutlet, StreamLog
+from mooring.gateway.streams import KEEP_ALIVE_SECONDS, STREAM_HEADERS, EventOutlet, StreamLog, encode_kept
 from mooring.gateway.tracing import Tracer
 from mooring.protocol.sse import encode_event
 from mooring.transports.http_reply import JSON_HEADERS, Reply
 from mooring.transports.http_request import Request
+from mooring.transports.spool import Kept
 from mooring.transports.wire import Leg, Relay
+
+log = logging.getLogger(__name__)
 
 LEGACY_STREAM_AFTER_SECONDS: Final = 0.5
 """A call that takes longer gets an event stream, which a legacy client can lose and pick up again."""
@@ -44,6 +49,7 @@ def accepts_streams(request: Request) -> bool:
 class PostSink(msgspec.Struct, eq=False):
     """The response to one POST. It stays undecided until there is something to say before the answer."""
 
+    flows: ClassVar[bool] = True
     _reply: Reply
     _tracer: Tracer
     _peer: str
@@ -105,8 +111,7 @@ class PostSink(msgspec.Struct, eq=False):
             self._tracer.noted("client", self._peer, "a large answer flows through")
         reply = self._reply
         if self._must_collect():
-            parts: list[bytes] = []
-            relay.attach(parts.append, partial(self._collected, parts))
+            kept_answers.keep(relay, self._collected)
             return
         if reply.closed:
             relay.abort()
@@ -126,9 +131,21 @@ class PostSink(msgspec.Struct, eq=False):
             return False
         return self._outlet.is_behind or (self._log is not None and self._log.live is not self._outlet)
 
-    def _collected(self, parts: list[bytes], error: Exception | None) -> None:
-        if error is None:
-            self._write(b"".join(parts))
+    def _collected(self, kept: Kept | None, error: Exception | None) -> None:
+        if kept is not None:
+            self._write(kept)
+        else:
+            log.info("a large answer was lost: %s", error)
+        self._end()
+
+    def keep(self, kept: Kept) -> None:
+        """An answer that waits on disk."""
+        if self._tracer.active:
+            self._tracer.noted("client", self._peer, f"an answer of {kept.length} bytes")
+        if self._outlet is None:
+            self._reply.send_kept(200, JSON_HEADERS + self._headers, kept)
+            return
+        self._write(kept)
         self._end()
 
     def _relayed(self, error: Exception | None) -> None:
@@ -194,11 +211,11 @@ class PostSink(msgspec.Struct, eq=False):
                 self._log.send(b"", retry=RETRY_MILLISECONDS)
         return True
 
-    def _write(self, message: bytes) -> None:
+    def _write(self, message: bytes | Kept) -> None:
         if self._log is not None:
             self._log.send(message)
         elif self._outlet is not None:
-            self._outlet.write(encode_event(message))
+            self._outlet.write(encode_kept(message))
 
     def _end(self) -> None:
         if self._log is not None:
@@ -211,8 +228,9 @@ class ChannelSink:
     """A client with one channel for everything: HTTP+SSE or stdio."""
 
     __slots__ = ("_peer", "_send", "_tracer")
+    flows: ClassVar[bool] = False
 
-    def __init__(self, send: Callable[[bytes], None], tracer: Tracer, peer: str) -> None:
+    def __init__(self, send: Callable[[bytes | Kept], None], tracer: Tracer, peer: str) -> None:
         self._send = send
         self._tracer = tracer
         self._peer = peer
@@ -234,7 +252,12 @@ class ChannelSink:
 
     def relay(self, relay: Relay) -> None:
         del relay
-        raise AssertionError("answers to a channel are whole messages")
+        raise AssertionError("one slow answer would hold up everything else on the channel")
+
+    def keep(self, kept: Kept) -> None:
+        if self._tracer.active:
+            self._tracer.noted("client", self._peer, f"an answer of {kept.length} bytes")
+        self._send(kept)
 
     def drop(self) -> None:
         """A cancelled call gets no answer."""
@@ -253,6 +276,7 @@ class BatchSink:
     """Collects the answers of a batch (2025-03-26) and sends them as one."""
 
     __slots__ = ("_answers", "_inner", "_missing")
+    flows: ClassVar[bool] = False
 
     def __init__(self, inner: PostSink | ChannelSink, requests: int) -> None:
         self._inner = inner
@@ -276,6 +300,9 @@ class BatchSink:
     def relay(self, relay: Relay) -> None:
         del relay
         raise AssertionError("answers in a batch are whole messages")
+
+    def keep(self, kept: Kept) -> None:
+        self.answer(kept.load())
 
     def drop(self) -> None:
         self._one_less()

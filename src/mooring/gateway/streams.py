@@ -9,6 +9,8 @@ from typing import Final
 
 from mooring.protocol.sse import KEEP_ALIVE, encode_event
 from mooring.transports.http_reply import Reply
+from mooring.transports.outflow import Outflow
+from mooring.transports.spool import Kept, spilled
 
 BACKLOG_BYTES: Final = 4 * 1024 * 1024
 """What we hold for a client that reads more slowly than its server talks; then its stream is cut."""
@@ -26,14 +28,13 @@ STREAM_HEADERS: Final = (
 class EventOutlet:
     """Writes events to one HTTP response, as fast as its reader reads."""
 
-    __slots__ = ("_backlog", "_backlog_bytes", "_ending", "last_write", "on_congested", "reply")
+    __slots__ = ("_ending", "_flow", "last_write", "on_congested", "reply")
 
     def __init__(self, reply: Reply, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         self.reply = reply
         self.on_congested: Callable[[bool], None] | None = None
         self.last_write = 0.0
-        self._backlog: deque[bytes] = deque()
-        self._backlog_bytes = 0
+        self._flow: Outflow | None = None
         self._ending = False
         reply.start(200, STREAM_HEADERS + headers)
         reply.on_writable_changed = self._on_writable
@@ -43,49 +44,54 @@ class EventOutlet:
         """Whether nothing can be written any more: the client is gone, or the stream has ended."""
         return self.reply.closed or self.reply.ended
 
-    def write(self, event: bytes) -> None:
+    def write(self, event: bytes | Kept) -> None:
         if self.closed or self._ending:
             return
-        if not self._backlog and self.reply.writable:
+        flow = self._flow
+        if (flow is None or flow.idle) and self.reply.writable and isinstance(event, bytes):
             self.reply.write(event)
             return
-        if self._backlog_bytes + len(event) > BACKLOG_BYTES:
-            hook, self.reply.on_closed = self.reply.on_closed, None
-            self.reply.abort()
-            if hook is not None:  # for whoever counts on it, this is a client that went away
-                hook()
+        if flow is None:
+            flow = self._flow = Outflow(self.reply.write, self._is_writable, self._caught_up, self._cut)
+        if isinstance(event, bytes) and flow.queued_bytes + len(event) > BACKLOG_BYTES:
+            self._cut()
             return
-        if not self._backlog and self.on_congested is not None:
+        if flow.idle and self.on_congested is not None:
             self.on_congested(True)
-        self._backlog.append(event)
-        self._backlog_bytes += len(event)
+        flow.put(event)
+
+    def _is_writable(self) -> bool:
+        return self.reply.writable and not self.closed
+
+    def _cut(self) -> None:
+        hook, self.reply.on_closed = self.reply.on_closed, None
+        self.reply.abort()
+        if hook is not None:  # for whoever counts on it, this is a client that went away
+            hook()
 
     @property
     def is_behind(self) -> bool:
-        return bool(self._backlog)
+        return self._flow is not None and not self._flow.idle
 
     def keep_alive(self) -> None:
-        if not self._backlog and self.reply.writable and not self.closed:
+        if not self.is_behind and self.reply.writable and not self.closed:
             self.reply.write(KEEP_ALIVE)
 
     def end(self) -> None:
-        if self._backlog:
+        if self.is_behind:
             self._ending = True
         elif not self.reply.closed:
             self.reply.end()
 
     def _on_writable(self, writable: bool) -> None:
-        if not writable:
-            return
-        while self._backlog and self.reply.writable:
-            event = self._backlog.popleft()
-            self._backlog_bytes -= len(event)
-            self.reply.write(event)
-        if not self._backlog:
-            if self.on_congested is not None:
-                self.on_congested(False)
-            if self._ending and not self.reply.closed:
-                self.reply.end()
+        if writable and self._flow is not None:
+            self._flow.pump()
+
+    def _caught_up(self) -> None:
+        if self.on_congested is not None:
+            self.on_congested(False)
+        if self._ending and not self.reply.closed:
+            self.reply.end()
 
 
 class StreamLog:
@@ -104,23 +110,18 @@ class StreamLog:
         self.last = 0
         self.undelivered = 1
         self._first = 1
-        self._events: deque[bytes] = deque()
+        self._events: deque[bytes | Kept] = deque()
         self._bytes = 0
 
-    def send(self, message: bytes, *, retry: int | None = None) -> None:
-        """Remember an event and send it, if there is somebody to send it to."""
+    def send(self, message: bytes | Kept, *, retry: int | None = None) -> None:
+        """Remember an event and send it, if there is somebody to send it to. A large one waits on disk."""
         self.last += 1
-        event = encode_event(
-            message,
-            event=b"message" if message else None,
-            id=b"%d-%d" % (self.number, self.last),
-            retry=retry,
-        )
+        event = encode_kept(message, b"%d-%d" % (self.number, self.last), retry)
         self._events.append(event)
-        self._bytes += len(event)
+        self._bytes += _size(event)
         # The newest stays, however large: it is the answer that a client which is away comes back for.
         while len(self._events) > 1 and (self._bytes > LOG_BYTES or len(self._events) > LOG_EVENTS):
-            self._bytes -= len(self._events.popleft())
+            self._bytes -= _size(self._events.popleft())
             self._first += 1
         if self.live is not None and not self.live.closed:
             self.live.write(event)
@@ -147,6 +148,21 @@ class StreamLog:
             outlet.end()
         else:
             self.live = outlet
+
+
+def encode_kept(
+    message: bytes | Kept, event_id: bytes | None = None, retry: int | None = None
+) -> bytes | Kept:
+    """A message as an event, still on disk if it was, and from now on if it is large."""
+    if isinstance(message, Kept):
+        name = b"" if event_id is None else b"id: %b\n" % event_id
+        return message.as_line(b"event: message\n%bdata: " % name, b"\n\n")
+    event = encode_event(message, event=b"message" if message else None, id=event_id, retry=retry)
+    return spilled(event)
+
+
+def _size(event: bytes | Kept) -> int:
+    return len(event) if isinstance(event, bytes) else event.length
 
 
 def parse_event_id(text: bytes) -> tuple[int, int] | None:

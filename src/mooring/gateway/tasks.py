@@ -12,7 +12,7 @@ import asyncio
 import secrets
 from datetime import UTC, datetime
 from time import monotonic
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 from msgspec import Raw
@@ -22,6 +22,7 @@ from mooring.gateway.exchange import ANONYMOUS, Client, Exchange, Sink
 from mooring.gateway.interactions import Interactions, SuspendedCall
 from mooring.protocol import jsonrpc, meta
 from mooring.protocol.versions import Era
+from mooring.transports.spool import Kept
 from mooring.transports.wire import Answer, Leg, Relay
 
 PREFIX: Final = "mooring-task-"
@@ -103,6 +104,7 @@ class TaskSink:
     """Where the answer of a call goes that has become a task."""
 
     __slots__ = ("_record",)
+    flows: ClassVar[bool] = False
 
     def __init__(self, record: TaskRecord) -> None:
         self._record = record
@@ -130,6 +132,9 @@ class TaskSink:
     def relay(self, relay: Relay) -> None:
         del relay
         raise AssertionError("a task keeps its answer whole")
+
+    def keep(self, kept: Kept) -> None:
+        self.answer(kept.load())
 
     def drop(self) -> None:
         self._record.end("cancelled", None)

@@ -11,13 +11,14 @@ from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable, TooManySessions
 from mooring.gateway.sinks import BatchSink, ChannelSink
-from mooring.gateway.streams import KEEP_ALIVE_SECONDS, EventOutlet
+from mooring.gateway.streams import KEEP_ALIVE_SECONDS, EventOutlet, encode_kept
 from mooring.interfaces.mcp_http import Headers, refuse, refuse_rpc
 from mooring.protocol import jsonrpc
 from mooring.protocol.sse import encode_event
 from mooring.protocol.versions import allows_batches
 from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import Request
+from mooring.transports.spool import Kept
 
 SESSION_PARAMETER: Final = b"session="
 
@@ -43,8 +44,8 @@ class SseEndpoint:
             return
         outlet = EventOutlet(reply, extra)
 
-        def send(message: bytes) -> None:
-            outlet.write(encode_event(message))
+        def send(message: bytes | Kept) -> None:
+            outlet.write(encode_kept(message))
 
         client.channel = send
         self._outlets.add(outlet)
@@ -96,7 +97,9 @@ class SseEndpoint:
             elif not envelope.id:
                 self._dispatcher.legacy_notification(self._server, client, envelope, data)
             else:
-                self._dispatcher.legacy_request(self._server, client, envelope, data, sink)
+                self._dispatcher.legacy_request(
+                    self._server, client, envelope, data, sink, relayable=not batch
+                )
 
     def keep_alive(self, now: float) -> None:
         for outlet in self._outlets:

@@ -18,9 +18,11 @@ from mooring.gateway.sinks import BatchSink, ChannelSink
 from mooring.protocol import jsonrpc, meta
 from mooring.protocol.jsonrpc import Envelope, RequestId
 from mooring.protocol.lifecycle import Phase
-from mooring.protocol.lines import LineReader, Message, encode_line
+from mooring.protocol.lines import LineReader, Message, Noise, encode_line
 from mooring.protocol.versions import allows_batches
 from mooring.transports.http_upgrade import Upgraded
+from mooring.transports.outflow import Outflow
+from mooring.transports.spool import Kept
 
 LAST_ANSWERS_SECONDS: Final = 2.0
 """Long enough for a server to start and say hello; a client that leaves must not keep its calls running."""
@@ -51,15 +53,22 @@ class StdioConnection:
         self._client: LegacyClient = sessions.create(server, monotonic(), caller=caller, channel=self._send)
         self._sink = ChannelSink(self._send, server.tracer, self._client.alias)
         self._behind = 0
+        self._flow = Outflow(channel.write, lambda: channel.writable, self._caught_up, channel.close)
         channel.on_data = self._on_data
         channel.on_writable_changed = self._on_writable
         channel.on_closed = self._on_closed
         channel.on_end = self._on_end
 
-    def _send(self, message: bytes) -> None:
+    def _send(self, message: bytes | Kept) -> None:
         """Write a line. A client that stops reading is let go before its backlog becomes our problem."""
-        if self._behind > BACKLOG_BYTES:
+        if isinstance(message, Kept):
+            self._flow.put(message.as_line(b"", b"\n"))
+            return
+        if self._behind + self._flow.queued_bytes > BACKLOG_BYTES:
             self._channel.close()
+            return
+        if not self._flow.idle:
+            self._flow.put(encode_line(message))
             return
         if not self._channel.writable:
             self._behind += len(message)
@@ -68,12 +77,16 @@ class StdioConnection:
     def _on_writable(self, writable: bool) -> None:
         if writable:
             self._behind = 0
+            self._flow.pump()
+
+    def _caught_up(self) -> None:
+        """What waited on disk has been taken, and all that came after it."""
 
     def _on_data(self, data: bytes) -> None:
         for line in self._lines.feed(data):
             if isinstance(line, Message):
                 self._on_line(line.data)
-            else:
+            elif isinstance(line, Noise):
                 self._refuse(InvalidRequest(f"a line is not a message: {line.why}"))
 
     def _on_line(self, data: bytes) -> None:
@@ -106,7 +119,8 @@ class StdioConnection:
         elif sink is self._sink and envelope.method != "initialize" and _is_modern(envelope):
             self._on_modern(envelope, data)
         else:
-            self._dispatcher.legacy_request(self._server, self._client, envelope, data, sink)
+            alone = sink is self._sink
+            self._dispatcher.legacy_request(self._server, self._client, envelope, data, sink, relayable=alone)
 
     def _on_modern(self, envelope: Envelope, data: bytes) -> None:
         try:
@@ -128,6 +142,7 @@ class StdioConnection:
             params=params,
             read=read,
             version=version,
+            relayable=True,
             caller=self._client.caller,
         )
 
@@ -146,11 +161,12 @@ class StdioConnection:
     @property
     def _owes_an_answer(self) -> bool:
         """A stream of changes does not count: it is answered when it ends, with its client."""
-        if self._client.running or self._client.phase is Phase.INITIALIZING:
+        if self._client.running or self._client.phase is Phase.INITIALIZING or not self._flow.idle:
             return True
         return any(exchange.method != "subscriptions/listen" for exchange in self._running.values())
 
     def _on_closed(self) -> None:
+        self._flow.clear()
         for exchange in list(self._running.values()):
             exchange.cancel()
         self._dispatcher.spawn(self._sessions.close(self._client))

@@ -16,6 +16,7 @@ NOISE_HEAD_BYTES = 512
 NOT_JSON = "not JSON"
 NOT_UTF8 = "not valid UTF-8"
 TOO_LONG = "line over the limit"
+UNFINISHED = "a line without its end"
 
 _BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r"
@@ -37,26 +38,37 @@ class Noise(msgspec.Struct, frozen=True, gc=False):
     why: str
 
 
-Line = Message | Noise
+class LinePart(msgspec.Struct, frozen=True, gc=False):
+    """A piece of a long line that looks like a JSON object."""
+
+    data: bytes
+    last: bool
+
+
+Line = Message | Noise | LinePart
 
 
 class LineReader:
     """Cuts a byte stream into lines; the bytes may arrive cut anywhere.
 
     Holds at most `max_bytes` of an unfinished line. A longer one is reported once, as soon as it is too
-    long, and skipped up to its newline.
+    long, and skipped up to its newline. With `spill_at` an unfinished object that is longer than that is
+    handed out in parts, as its bytes arrive; if it then becomes too long, noise comes in place of its end.
     """
 
-    __slots__ = ("_max_bytes", "_partial", "_skipping")
+    __slots__ = ("_head", "_max_bytes", "_partial", "_skipping", "_spill_at", "_spilled")
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, spill_at: int | None = None) -> None:
         self._max_bytes = max_bytes
+        self._spill_at = max_bytes if spill_at is None else spill_at
         self._partial = bytearray()
         self._skipping = False
+        self._spilled = 0
+        self._head = b""
 
     def feed(self, data: bytes) -> list[Line]:
         """Take the next bytes of the stream; return the lines they complete."""
-        if not self._partial and not self._skipping:
+        if not self._partial and not self._skipping and not self._spilled:
             end = data.find(b"\n")
             if end == len(data) - 1 and 0 < end <= self._max_bytes:
                 if data[0] in _OPENERS and data[end - 1] in _CLOSERS and data.isascii():
@@ -67,9 +79,10 @@ class LineReader:
 
     def finish(self) -> list[Line]:
         """The stream has ended: a last line without its newline counts as a line."""
-        line = sort_line(bytes(self._partial))
+        line = Noise(self._head, UNFINISHED) if self._spilled else sort_line(bytes(self._partial))
         self._partial = bytearray()
         self._skipping = False
+        self._spilled = 0
         return [] if line is None else [line]
 
     def _feed_slowly(self, data: bytes) -> list[Line]:
@@ -79,12 +92,19 @@ class LineReader:
             self._end_line(data, start, end, lines)
             start = end + 1
         if start < len(data) and not self._skipping:
-            self._keep(data, start, len(data), lines)
+            if self._spilled:
+                self._spill(data[start:], lines, last=False)
+            else:
+                self._keep(data, start, len(data), lines)
+                self._begin_to_spill(lines)
         return lines
 
     def _end_line(self, data: bytes, start: int, end: int, lines: list[Line]) -> None:
         if self._skipping:
             self._skipping = False
+            return
+        if self._spilled:
+            self._spill(data[start:end], lines, last=True)
             return
         if self._partial or end - start > self._max_bytes:
             self._keep(data, start, end, lines)
@@ -111,8 +131,30 @@ class LineReader:
         self._partial = bytearray()
         self._skipping = True
 
+    def _begin_to_spill(self, lines: list[Line]) -> None:
+        if len(self._partial) <= self._spill_at:
+            return
+        text = bytes(self._partial[:64]).lstrip(_BLANKS).removeprefix(_BOM).lstrip(_BLANKS)
+        if text.startswith(b"{"):
+            first = bytes(self._partial).lstrip(_BLANKS).removeprefix(_BOM)
+            self._spilled = len(self._partial)
+            self._head = first[:NOISE_HEAD_BYTES]
+            self._partial = bytearray()
+            lines.append(LinePart(first, False))
 
-def sort_line(line: bytes) -> Line | None:
+    def _spill(self, data: bytes, lines: list[Line], *, last: bool) -> None:
+        self._spilled += len(data)
+        if self._spilled > self._max_bytes:
+            lines.append(Noise(self._head, TOO_LONG))
+            self._skipping = not last
+            self._spilled = 0
+        else:
+            lines.append(LinePart(data, last))
+            if last:
+                self._spilled = 0
+
+
+def sort_line(line: bytes) -> Message | Noise | None:
     """Tell a message from noise; None for a blank line. `line` comes without its newline."""
     text = line.strip(_BLANKS)
     if text.startswith(_BOM):

@@ -42,7 +42,7 @@ _LISTED: Final = {
     "resources/list": ("resources", "uri"),
     "resources/templates/list": ("resourceTemplates", "uriTemplate"),
 }
-_MODERN_ONLY: Final = ("resultType", "ttlMs", "cacheScope")
+MODERN_ONLY: Final = ("resultType", "ttlMs", "cacheScope")
 _COMPLETE: Final = Raw(b'"complete"')
 _MODERN_ONLY_ERRORS: Final = {
     HEADER_MISMATCH: INTERNAL_ERROR,
@@ -90,11 +90,18 @@ def _code(members: dict[str, Raw]) -> int:
         return INTERNAL_ERROR
 
 
+def modern_members(method: str) -> dict[str, bytes]:
+    """What every complete result has since 2026-07-28, and an older server did not say."""
+    if method not in CACHEABLE:
+        return {"resultType": b'"complete"'}
+    return {"resultType": b'"complete"', "ttlMs": b"0", "cacheScope": b'"private"'}
+
+
 def _to_modern(method: str, raw: bytes | Raw) -> bytes:
     members = jsonrpc.members(raw)
-    if members.setdefault("resultType", _COMPLETE) == _COMPLETE and method in CACHEABLE:
-        members.setdefault("ttlMs", Raw(b"0"))
-        members.setdefault("cacheScope", Raw(b'"private"'))
+    if members.setdefault("resultType", _COMPLETE) == _COMPLETE:
+        for name, value in modern_members(method).items():
+            members.setdefault(name, Raw(value))
     if method == "tools/list" and "tools" in members and b'"execution"' in bytes(members["tools"]):
         members["tools"] = Raw(_without_execution(members["tools"]))
     if method in _LISTED:
@@ -129,7 +136,7 @@ def _without_execution(tools: Raw) -> bytes:
 
 def _to_legacy(method: str, raw: bytes | Raw, target: str) -> bytes:
     members = jsonrpc.members(raw)
-    for name in _MODERN_ONLY:
+    for name in MODERN_ONLY:
         members.pop(name, None)
     if method == "tools/list" and "tools" in members:
         members["tools"] = Raw(_legacy_tools(members["tools"], target))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from mooring.errors import RpcError, SessionDied, UpstreamFailed
 from mooring.protocol import jsonrpc
 from mooring.protocol.sse import Event, EventPart, EventReader, EventTooLarge
 from mooring.transports.http_response import Response
-from mooring.transports.large_answers import SPILL_BYTES, PartRelay, shows_completion
+from mooring.transports.large_answers import PartRelay, shows_completion
+from mooring.transports.large_messages import LargeMessage
+from mooring.transports.spool import SPILL_BYTES
 from mooring.transports.wire import Answer, Leg, WireEvents
 
 LINGER_SECONDS: Final = 1.0
@@ -29,6 +32,7 @@ class AnswerReader(Protocol):
 
     def traced_in(self, data: bytes) -> None: ...
     def read_answer(self, leg: Leg, data: bytes, status: int = 200) -> Answer: ...
+    def read_large(self, leg: Leg, large: LargeMessage) -> Answer: ...
 
 
 class AnswerStream:
@@ -43,6 +47,7 @@ class AnswerStream:
         self._response = response
         self._reader = EventReader(max_bytes, SPILL_BYTES)
         self._parts: list[bytes] = []
+        self._large: LargeMessage | None = None
         self._relay: PartRelay | None = None
         self._over = False
         self._linger: asyncio.TimerHandle | None = None
@@ -64,6 +69,8 @@ class AnswerStream:
                     self._on_part(event)
         except EventTooLarge as error:
             self._fail(UpstreamFailed(str(error)))
+        except UpstreamFailed as error:
+            self._fail(error)
         except RpcError as error:
             self._fail(UpstreamFailed(f"the server sent something else than JSON-RPC: {error}"))
 
@@ -85,15 +92,18 @@ class AnswerStream:
             self._wire.traced_in(data)
             self._leg.on_message(envelope, data)
         elif not self.answered.done():
-            try:
-                self.answered.set_result(self._wire.read_answer(self._leg, data))
-            except UpstreamFailed as error:
-                self._fail(error)
-            else:
-                self._finish()
+            self._answer(lambda: self._wire.read_answer(self._leg, data))
+
+    def _answer(self, read: Callable[[], Answer]) -> None:
+        try:
+            self.answered.set_result(read())
+        except UpstreamFailed as error:
+            self._fail(error)
+        else:
+            self._finish()
 
     def _on_part(self, part: EventPart) -> None:
-        """A large event: let it flow through if it is the answer and may keep its id, else collect it."""
+        """A large event: let it flow through if it is the answer and may keep its id, else keep it."""
         if part.first:
             head = _RESPONSE_HEAD.match(part.data)
             plain = not self._leg.only_complete or shows_completion(part.data)
@@ -107,11 +117,26 @@ class AnswerStream:
                 self._relay.finish(None)
                 self._finish()
             return
+        if self._leg.keepable:
+            self._keep_part(part)
+            return
         self._parts.append(part.data)
         if part.last:
             data = b"".join(self._parts)
             self._parts.clear()
             self._on_event(Event(data, part.event, part.id, part.retry))
+
+    def _keep_part(self, part: EventPart) -> None:
+        large = self._large
+        if large is None:
+            large = self._large = LargeMessage()
+        large.add(part.data)
+        if part.last:
+            self._large = None
+            if large.is_complete_result:
+                self._answer(lambda: self._wire.read_large(self._leg, large))
+            else:
+                self._on_event(Event(large.load(), part.event, part.id, part.retry))
 
     def _finish(self) -> None:
         self._over = True

@@ -19,6 +19,7 @@ import msgspec
 from mooring.errors import RpcError, SessionDied, UpstreamFailed
 from mooring.protocol import jsonrpc, meta
 from mooring.protocol.jsonrpc import Envelope
+from mooring.transports.large_messages import LargeMessage
 from mooring.transports.wire import Answer, Leg, WireEvents
 
 FORGOTTEN_KEPT: Final = 256
@@ -45,6 +46,7 @@ class DuplexWire(ABC):
         self._unanswered: set[int] = set()
         self._gave_up_at = 0.0
         self._lost: str | None = None
+        self._large: LargeMessage | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def send(self, message: bytes) -> None:
@@ -125,6 +127,37 @@ class DuplexWire(ABC):
         except RpcError as error:
             self._events.on_noise(data, str(error))
 
+    def receive_part(self, data: bytes, *, last: bool) -> None:
+        """A piece of a message that is too large to be held."""
+        large = self._large
+        if large is None:
+            large = self._large = LargeMessage()
+        large.add(data)
+        if last:
+            self._large = None
+            self._receive_large(large)
+
+    def forget_part(self) -> None:
+        """The rest of it will not come."""
+        if self._large is not None:
+            self._large.forget()
+            self._large = None
+
+    def _receive_large(self, large: LargeMessage) -> None:
+        try:
+            large.finish()
+            number = _number(large.id)
+            entry = self._waiting.get(number)
+            if large.is_complete_result and (
+                entry is None or (entry[0].keepable and not self._events.tracing)
+            ):
+                self._settle(number, Answer(version=self.version, kept=large.result()), b"")
+            else:
+                self.receive(large.load())
+        except RpcError as error:
+            self._events.on_noise(b"", f"{error} (in a message of {large.size} bytes)")
+            self._fail_one(_number(large.id), UpstreamFailed(f"the server's answer was lost: {error}"))
+
     def _receive_one(self, envelope: Envelope, data: bytes) -> None:
         if envelope.method is None:
             self._answer(envelope, data)
@@ -134,25 +167,32 @@ class DuplexWire(ABC):
             self._events.on_unsolicited(envelope, data)
 
     def _answer(self, envelope: Envelope, data: bytes) -> None:
-        number = _number(envelope.id)
+        answer = Answer(version=self.version, result=envelope.result, error=envelope.error)
+        self._settle(_number(envelope.id), answer, data)
+
+    def _settle(self, number: int, answer: Answer, data: bytes) -> None:
         entry = self._waiting.get(number)
         self._unanswered.discard(number)
         if entry is None or entry[1].done():
             if number not in self._forgotten:
                 self._events.on_noise(data, "an answer to a request that nobody is waiting for")
             return
-        entry[1].set_result(Answer(version=self.version, result=envelope.result, error=envelope.error))
+        entry[1].set_result(answer)
 
     def lose_answer(self, head: bytes, reason: str) -> None:
         """An answer that cannot be read: whoever waits for it, if its beginning shows who, hears of it
         now."""
+        self.forget_part()
         named = _ANSWER_HEAD.match(head)
         if named is not None:
-            entry = self._waiting.get(int(named[1]))
-        else:
-            entry = next(iter(self._waiting.values())) if len(self._waiting) == 1 else None
+            self._fail_one(int(named[1]), UpstreamFailed(reason))
+        elif len(self._waiting) == 1:
+            self._fail_one(next(iter(self._waiting)), UpstreamFailed(reason))
+
+    def _fail_one(self, number: int, error: UpstreamFailed) -> None:
+        entry = self._waiting.get(number)
         if entry is not None and not entry[1].done():
-            entry[1].set_exception(UpstreamFailed(reason))
+            entry[1].set_exception(error)
 
     def _progress(self, envelope: Envelope, data: bytes) -> None:
         number = _number(meta.read_params(envelope.params).progress_token)
@@ -170,6 +210,7 @@ class DuplexWire(ABC):
         if self._lost is not None:
             return
         self._lost = reason
+        self.forget_part()
         for _, future in self._waiting.values():
             if not future.done():
                 future.set_exception(SessionDied(reason))

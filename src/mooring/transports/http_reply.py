@@ -15,6 +15,7 @@ from mooring.transports import compression
 from mooring.transports.http_request import Request
 from mooring.transports.http_upgrade import Upgraded
 from mooring.transports.patient_body import PatientBody
+from mooring.transports.spool import Kept
 
 COMPRESS_FROM_BYTES = 1_024
 _PIECE_BYTES = 65_536  # compressing this much takes about half a millisecond; the loop turns in between
@@ -205,6 +206,12 @@ class Reply(msgspec.Struct, eq=False):
         self._phase = _ENDED
         channel.transport.write(b"%bcontent-length: %d\r\n\r\n%b" % (channel.heads.json, length, body))
         channel.reply_ended()
+
+    def send_kept(self, status: int, headers: Headers, body: Kept) -> None:
+        """The complete answer, which is on disk: it goes out as fast as the client reads."""
+        self.start(status, headers, length=body.length)
+        if not self.closed:
+            PatientBody(self, body, _LARGE_PIECE_BYTES)
 
     def start(
         self, status: int, headers: Headers, *, length: int | None = None, compress: bool = True

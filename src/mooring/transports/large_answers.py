@@ -9,9 +9,9 @@ from typing import Final
 
 from mooring.errors import SessionDied, UpstreamFailed
 from mooring.transports.http_response import Response
+from mooring.transports.large_messages import LargeMessage
+from mooring.transports.spool import SPILL_BYTES
 
-SPILL_BYTES: Final = 256 * 1024
-"""An answer larger than this flows through while it arrives instead of being collected first."""
 _COMPLETE: Final = re.compile(rb'"resultType"\s*:\s*"complete"')
 
 
@@ -55,6 +55,28 @@ class Collector:
         if whole is None:
             raise UpstreamFailed(f"the server's answer is larger than {limit} bytes")
         return whole
+
+    async def keep(self, limit: int) -> LargeMessage:
+        """As above, on disk."""
+        large = LargeMessage()
+        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def on_data(data: bytes) -> None:
+            if large.size + len(data) <= limit:
+                large.add(data)
+            elif not ended.done():
+                ended.set_exception(UpstreamFailed(f"the server's answer is larger than {limit} bytes"))
+
+        def on_end(error: Exception | None) -> None:
+            if not ended.done():
+                if error is not None:
+                    ended.set_exception(SessionDied(str(error)))
+                else:
+                    ended.set_result(None)
+
+        self.attach(on_data, on_end)
+        await ended
+        return large
 
     def _on_end(self, error: Exception | None) -> None:
         if self.ready.done():

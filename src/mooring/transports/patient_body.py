@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import tempfile
 from collections.abc import Callable
 from functools import partial
-from typing import IO, Final, Protocol
+from typing import Final, Protocol
+
+from mooring.transports.spool import Kept, Spool
 
 log = logging.getLogger("mooring.http")
 
@@ -35,27 +36,16 @@ class Taker(Protocol):
 class PatientBody:
     """Gives a body away a piece per turn of the loop."""
 
-    __slots__ = (
-        "_body",
-        "_file",
-        "_piece_bytes",
-        "_reply",
-        "_scheduled",
-        "_start",
-        "_timer",
-        "_total",
-        "_upto",
-    )
+    __slots__ = ("_body", "_piece_bytes", "_pieces", "_reply", "_scheduled", "_timer", "_total", "_upto")
 
-    def __init__(self, reply: Taker, body: bytes, piece_bytes: int) -> None:
+    def __init__(self, reply: Taker, body: bytes | Kept, piece_bytes: int) -> None:
         self._reply = reply
-        self._body = memoryview(body)
-        self._total = len(body)
+        self._body = memoryview(body if isinstance(body, bytes) else b"")
+        self._pieces = None if isinstance(body, bytes) else body.pieces()
+        self._total = len(body) if isinstance(body, bytes) else body.length
         self._upto = 0
         self._piece_bytes = piece_bytes
         self._scheduled = False
-        self._file: IO[bytes] | None = None
-        self._start = 0
         self._timer: asyncio.TimerHandle | None = None
         reply.on_writable_changed = self._writable_changed
         reply.on_closed = self._finished
@@ -81,18 +71,14 @@ class PatientBody:
         elif reply.writable:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._step)
-        elif self._timer is None and self._file is None:
+        elif self._timer is None and self._pieces is None:
             self._timer = asyncio.get_running_loop().call_later(SPILL_AFTER_SECONDS, self._spill)
 
     def _next_piece(self) -> bytes:
-        if self._file is None:
+        if self._pieces is None:
             # A copy: a slice that waits in the socket's buffer would keep the whole body alive.
             return bytes(self._body[self._upto : self._upto + self._piece_bytes])
-        self._file.seek(self._upto - self._start)
-        piece = self._file.read(self._piece_bytes)
-        if not piece:
-            raise OSError("the file is shorter than it was")
-        return piece
+        return next(self._pieces)
 
     def _writable_changed(self, writable: bool) -> None:
         if writable:
@@ -109,16 +95,15 @@ class PatientBody:
         storing = loop.run_in_executor(None, _store, self._body[self._upto :])
         storing.add_done_callback(partial(self._stored, self._upto))
 
-    def _stored(self, start: int, storing: asyncio.Future[IO[bytes]]) -> None:
+    def _stored(self, start: int, storing: asyncio.Future[Spool]) -> None:
         if storing.cancelled():
             return
         error = storing.exception()
         if error is not None:  # it waits in memory then, until the connection is cut off for stalling
             log.warning("a large answer could not wait on disk: %s", error)
-        elif self._total == 0:
-            storing.result().close()
-        else:
-            self._file, self._start = storing.result(), start
+        elif self._total:
+            spool = storing.result()
+            self._pieces = Kept((spool, self._upto - start, spool.size)).pieces()
             self._body = memoryview(b"")
 
     def _finished(self) -> None:
@@ -126,18 +111,12 @@ class PatientBody:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._file is not None:
-            self._file.close()
+        self._pieces = None
         self._body = memoryview(b"")
         self._total = 0
 
 
-def _store(rest: memoryview) -> IO[bytes]:
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - it is closed when its answer has been taken
-    try:
-        file.write(rest)
-        file.flush()
-    except BaseException:
-        file.close()
-        raise
+def _store(rest: memoryview) -> Spool:
+    file = Spool()
+    file.write(rest)
     return file

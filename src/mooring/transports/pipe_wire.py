@@ -7,21 +7,19 @@ from collections.abc import Callable
 from typing import Final
 
 from mooring.errors import UpstreamFailed
-from mooring.protocol.lines import TOO_LONG, LineReader, Message, encode_line
+from mooring.protocol.lines import encode_line
 from mooring.transports.child import Child, Command
-from mooring.transports.duplex import DuplexWire
+from mooring.transports.line_wire import LineWire
 from mooring.transports.wire import WireEvents
 
 LAST_WORDS_SECONDS: Final = 0.5
 
 
-class PipeWire(DuplexWire):
-    """Lines in, lines out; a stray print on the child's stdout is noise, not the end."""
+class PipeWire(LineWire):
+    """Lines in, lines out."""
 
     def __init__(self, events: WireEvents, label: str, max_message_bytes: int) -> None:
-        super().__init__(events, label)
-        self._lines = LineReader(max_message_bytes)
-        self._max_bytes = max_message_bytes
+        super().__init__(events, label, max_message_bytes)
         self._child: Child | None = None
         self._on_end: Callable[[int], None] | None = None
 
@@ -40,7 +38,7 @@ class PipeWire(DuplexWire):
         wire._on_end = on_end
         wire._child = await Child.spawn(
             command,
-            on_stdout=wire._on_stdout,
+            on_stdout=wire.receive_bytes,
             on_stderr=on_log,
             on_exit=wire._on_exit,
             on_stdout_end=wire._on_stdout_end,
@@ -68,23 +66,13 @@ class PipeWire(DuplexWire):
         if self._child is not None:
             await self._child.close()
 
-    def _on_stdout(self, data: bytes) -> None:
-        for line in self._lines.feed(data):
-            if isinstance(line, Message):
-                self.receive(line.data)
-            else:
-                self._events.on_noise(line.data, line.why)
-                if line.why == TOO_LONG:
-                    self.lose_answer(line.data, f"the server's answer is larger than {self._max_bytes} bytes")
-
     def _on_stdout_end(self) -> None:
         """Usually its end comes right after, and says more."""
         loop = asyncio.get_running_loop()
         loop.call_later(LAST_WORDS_SECONDS, self.fail, "the server's process closed its output")
 
     def _on_exit(self, code: int) -> None:
-        for line in self._lines.finish():  # the last words of a crash
-            self._events.on_noise(line.data, "unfinished output")
+        self.receive_end()
         how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
         self.fail(f"the server's process {how}")
         if self._on_end is not None:

@@ -7,10 +7,11 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from mooring.errors import UpstreamFailed, UpstreamUnavailable
-from mooring.protocol.sse import EventReader, EventTooLarge
+from mooring.protocol.sse import Event, EventReader, EventTooLarge
 from mooring.transports.duplex import DuplexWire
 from mooring.transports.http_client import ClientPool, Response
 from mooring.transports.http_errors import ConnectFailed, TransportError
+from mooring.transports.spool import SPILL_BYTES
 from mooring.transports.streamable_wire import HttpRefused
 from mooring.transports.wire import WireEvents
 
@@ -35,7 +36,7 @@ class SseWire(DuplexWire):
         self._pool = pool
         self._url = url
         self._headers = headers
-        self._reader = EventReader(max_message_bytes)
+        self._reader = EventReader(max_message_bytes, SPILL_BYTES)
         self._endpoint: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._response: Response | None = None
         self._target = b""
@@ -91,7 +92,9 @@ class SseWire(DuplexWire):
             self._on_end(error)
             return
         for event in events:
-            if event.event == "endpoint":
+            if not isinstance(event, Event):
+                self.receive_part(event.data, last=event.last)
+            elif event.event == "endpoint":
                 self._name_endpoint(event.data.decode("utf-8", "replace"))
             elif event.data:
                 self.receive(event.data)

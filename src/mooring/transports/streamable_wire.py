@@ -12,7 +12,9 @@ from mooring.protocol import jsonrpc
 from mooring.transports.answer_stream import AnswerStream, UnsolicitedStream
 from mooring.transports.http_client import ClientPool, Response
 from mooring.transports.http_errors import ConnectFailed, ConnectionLost, TransportError
-from mooring.transports.large_answers import SPILL_BYTES, Collector
+from mooring.transports.large_answers import Collector
+from mooring.transports.large_messages import LargeMessage
+from mooring.transports.spool import SPILL_BYTES
 from mooring.transports.wire import Answer, Leg, Relay, SessionLost, WireEvents
 
 REPEATABLE: Final = frozenset(
@@ -192,25 +194,23 @@ class StreamableWire:
     async def _json(self, leg: Leg, response: Response) -> Answer:
         if response.complete:
             return self.read_answer(leg, response.body())
-        collected = Collector(response, SPILL_BYTES if leg.relayable else self._max_bytes)
+        may_wait = leg.relayable or leg.keepable
+        collected = Collector(response, SPILL_BYTES if may_wait else self._max_bytes)
         try:
             whole = await collected.ready
+            if whole is not None:
+                return self.read_answer(leg, whole)
+            if leg.relayable and (not leg.only_complete or collected.is_complete_result):
+                leg.flow = response
+                return Answer(version=self.version, relay=collected)
+            if leg.keepable:
+                return self.read_large(leg, await collected.keep(self._max_bytes))
+            if leg.relayable:
+                return self.read_answer(leg, await collected.everything(self._max_bytes))
+            raise UpstreamFailed(f"the server's answer is larger than {self._max_bytes} bytes")
         except BaseException:
             response.abort()
             raise
-        if whole is not None:
-            return self.read_answer(leg, whole)
-        if leg.relayable and leg.only_complete and not collected.is_complete_result:
-            try:
-                return self.read_answer(leg, await collected.everything(self._max_bytes))
-            except BaseException:
-                response.abort()
-                raise
-        if not leg.relayable:
-            response.abort()
-            raise UpstreamFailed(f"the server's answer is larger than {self._max_bytes} bytes")
-        leg.flow = response
-        return Answer(version=self.version, relay=collected)
 
     def read_answer(self, leg: Leg, data: bytes, status: int = 200) -> Answer:
         """A response that must be the answer to this request and to no other."""
@@ -228,6 +228,18 @@ class StreamableWire:
         return Answer(
             version=self.version, result=envelope.result, error=envelope.error, whole=whole, status=status
         )
+
+    def read_large(self, leg: Leg, large: LargeMessage) -> Answer:
+        """The same, of one that is on disk: it stays there, unless there is something to look at."""
+        try:
+            large.finish()
+        except RpcError as error:
+            raise UpstreamFailed(f"the server answered with something else than JSON-RPC: {error}") from error
+        if not large.is_complete_result or self._events.tracing:
+            return self.read_answer(leg, large.load())
+        if not _same_id(large.id, leg.id, optional=False):
+            raise UpstreamFailed("the server answered a request that was not asked")
+        return Answer(version=self.version, kept=large.result())
 
     async def _refused(self, leg: Leg, response: Response) -> Answer:
         """Anything but 200: a JSON-RPC error in the body is the answer, otherwise the status is."""

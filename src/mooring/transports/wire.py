@@ -19,6 +19,7 @@ from mooring.errors import UpstreamUnavailable
 from mooring.protocol.jsonrpc import EMPTY, Envelope
 from mooring.transports.http_response import Response
 from mooring.transports.http_upstream import UpstreamConnection
+from mooring.transports.large_messages import KeptResult
 
 
 class SessionLost(UpstreamUnavailable):
@@ -61,6 +62,8 @@ class Answer(msgspec.Struct, eq=False, kw_only=True):
     error: Raw | bytes = EMPTY
     whole: bytes = b""
     relay: Relay | None = None
+    kept: KeptResult | None = None
+    """The result, if it is too large to be held and nobody has to look inside."""
     status: int = 200
 
 
@@ -95,6 +98,8 @@ class Leg(msgspec.Struct, eq=False):
     relayable: bool = False
     only_complete: bool = False
     """Relayable only if it visibly is a final result, and not questions that must be looked at first."""
+    keepable: bool = False
+    """A large result may wait on disk: nobody has to look inside."""
     token: bytes = b""
     on_polled: Callable[[int | None], None] | None = None
     on_streaming: Callable[[], None] | None = None

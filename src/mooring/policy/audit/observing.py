@@ -200,6 +200,10 @@ class ServerAudit:
             outcome = FAILURE
         elif self.audit.policy.application_errors and _failed_inside(exchange, answer):
             outcome = APPLICATION_ERROR
+        if answer.kept is not None:
+            response = answer.kept.load() if self.audit.policy.response_data else b""
+            self._write(exchange, outcome, answer.kept.length, response=response)
+            return answer
         size = len(answer.whole or answer.error or answer.result)
         self._write(exchange, outcome, size, response=answer.error or answer.result)
         return answer
@@ -312,6 +316,8 @@ def _name_in(exchange: Exchange) -> str:
 
 
 def _failed_inside(exchange: Exchange, answer: Answer) -> bool:
+    if answer.kept is not None:
+        return answer.kept.short("isError") == b"true"
     if exchange.method != "tools/call" or _IS_ERROR not in bytes(answer.result):
         return False
     try:

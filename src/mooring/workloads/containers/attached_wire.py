@@ -10,9 +10,8 @@ from aiodocker.stream import Message, Stream
 from aiohttp import ClientError
 
 from mooring.errors import UpstreamFailed
-from mooring.protocol.lines import TOO_LONG, LineReader, encode_line
-from mooring.protocol.lines import Message as Line
-from mooring.transports.duplex import DuplexWire
+from mooring.protocol.lines import encode_line
+from mooring.transports.line_wire import LineWire
 from mooring.transports.wire import WireEvents
 
 _STANDARD_ERROR = 2
@@ -27,13 +26,11 @@ class Attachment(Protocol):
     async def close(self) -> None: ...
 
 
-class AttachedWire(DuplexWire):
+class AttachedWire(LineWire):
     """Frames are cut anywhere by the engine: they are sorted by stream, then split into lines here."""
 
     def __init__(self, events: WireEvents, label: str, max_message_bytes: int, held: Attachment) -> None:
-        super().__init__(events, label)
-        self._lines = LineReader(max_message_bytes)
-        self._max_bytes = max_message_bytes
+        super().__init__(events, label, max_message_bytes)
         self._held = held
         self._turn = asyncio.Lock()
         self._reading = asyncio.get_running_loop().create_task(self._read())
@@ -59,21 +56,14 @@ class AttachedWire(DuplexWire):
                 self._receive_frame(message)
         except (OSError, ClientError, RuntimeError):
             pass
-        for line in self._lines.finish():
-            self._events.on_noise(line.data, "unfinished output")
+        self.receive_end()
         self.fail("the server's container closed its output")
 
     def _receive_frame(self, message: Message) -> None:
         if message.stream == _STANDARD_ERROR:
             self._held.said(message.data)
             return
-        for line in self._lines.feed(message.data):
-            if isinstance(line, Line):
-                self.receive(line.data)
-            else:
-                self._events.on_noise(line.data, line.why)
-                if line.why == TOO_LONG:
-                    self.lose_answer(line.data, f"the server's answer is larger than {self._max_bytes} bytes")
+        self.receive_bytes(message.data)
 
 
 NewAttachment = Callable[[], Awaitable[Attachment]]
