@@ -2,9 +2,9 @@
 
     large_server.py --transport stdio|sse|http
 
-Its one tool takes `kind` (what the result is full of), `bytes`, `order` (`id` before or after the result), and
-`form` (over HTTP: `json` or `stream`). With `cut` it dies after so many bytes; with `wait` it answers when the
-file of that name appears.
+Its one tool takes `kind` (what the result is full of), `bytes`, `order` (`id` before or after the result) and
+`form` (over HTTP: `json` or `stream`). With `cut` it dies after so many bytes; with `wait` it answers when
+the file of that name appears.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 FILLINGS = {
     "text": b"all work and no play \xc3\xa9 ",
-    "escapes": rb'{\"a\":\"b\\\\\",\"c\":[]}\\',
+    "escapes": rb"{\"a\":\"b\\\\\",\"c\":[]}\\",
     "lists": b'"},{"type":"text","text":"]}',
 }
 

@@ -458,7 +458,7 @@ async def test_what_waited_on_disk_arrives_whole_and_the_connection_goes_on(acce
         reply = await asked(peer, replies, request(headers=accepted))
         transport.pause_reading()
         reply.send(200, TEXT, body)
-        await until(lambda: any(isinstance(found, PatientBody) and found._pieces for found in gc.get_objects()))
+        await until(lambda: any(isinstance(each, PatientBody) and each._pieces for each in gc.get_objects()))
         transport.resume_reading()
         answer = await peer.answer()
         whole = gzip.decompress(answer.body) if accepted else answer.body

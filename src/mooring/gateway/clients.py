@@ -280,7 +280,7 @@ class LegacyClient:
         finished = [log for log in self._streams.values() if log.done]
         for index, log in enumerate(reversed(finished)):
             if index >= FINISHED_STREAMS_KEPT or now - log.ended_at > FINISHED_KEPT_SECONDS:
-                del self._streams[log.number]
+                self._streams.pop(log.number).forget()
         if not self._streams:
             self._streams = None
 
@@ -303,6 +303,7 @@ class LegacyClient:
                 future.set_exception(RpcError("the client has gone"))
         for log in list((self._streams or {}).values()):
             log.finish(0.0)
+            log.forget()
         self._streams = None
 
 

@@ -48,9 +48,9 @@ def _to_modern(kept: KeptResult, method: str) -> Parts | None:
 
 
 def _to_legacy(kept: KeptResult, target: str) -> Parts | None:
-    """Older revisions lack kinds of content as well; whether some is there is not seen from outside."""
+    """Older revisions lack kinds of content as well; where one is mentioned, somebody has to look."""
     members = kept.members
-    if members is None or target < V2025_06_18:
+    if members is None or (target < V2025_06_18 and kept.mentions):
         return None
     structured = members.get("structuredContent")
     if structured is not None and structured[0].read(structured[1], 1) != b"{":

@@ -25,16 +25,16 @@ STREAM_HEADERS: Final = (
 )
 
 
-class EventOutlet:
+class EventOutlet(Outflow):
     """Writes events to one HTTP response, as fast as its reader reads."""
 
-    __slots__ = ("_ending", "_flow", "last_write", "on_congested", "reply")
+    __slots__ = ("_ending", "last_write", "on_congested", "reply")
 
     def __init__(self, reply: Reply, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
+        super().__init__()
         self.reply = reply
         self.on_congested: Callable[[bool], None] | None = None
         self.last_write = 0.0
-        self._flow: Outflow | None = None
         self._ending = False
         reply.start(200, STREAM_HEADERS + headers)
         reply.on_writable_changed = self._on_writable
@@ -47,31 +47,29 @@ class EventOutlet:
     def write(self, event: bytes | Kept) -> None:
         if self.closed or self._ending:
             return
-        flow = self._flow
-        if (flow is None or flow.idle) and self.reply.writable and isinstance(event, bytes):
-            self.reply.write(event)
-            return
-        if flow is None:
-            flow = self._flow = Outflow(self.reply.write, self._is_writable, self._caught_up, self._cut)
-        if isinstance(event, bytes) and flow.queued_bytes + len(event) > BACKLOG_BYTES:
-            self._cut()
-            return
-        if flow.idle and self.on_congested is not None:
+        if isinstance(event, bytes):
+            if not self.is_behind and self.reply.writable:
+                self.reply.write(event)
+                return
+            if self.queued_bytes + len(event) > BACKLOG_BYTES:
+                self.broke()
+                return
+        if not self.is_behind and self.on_congested is not None:
             self.on_congested(True)
-        flow.put(event)
+        self.queue(event)
 
-    def _is_writable(self) -> bool:
+    def put_out(self, data: bytes) -> None:
+        self.reply.write(data)
+
+    @property
+    def takes_more(self) -> bool:
         return self.reply.writable and not self.closed
 
-    def _cut(self) -> None:
+    def broke(self) -> None:
         hook, self.reply.on_closed = self.reply.on_closed, None
         self.reply.abort()
         if hook is not None:  # for whoever counts on it, this is a client that went away
             hook()
-
-    @property
-    def is_behind(self) -> bool:
-        return self._flow is not None and not self._flow.idle
 
     def keep_alive(self) -> None:
         if not self.is_behind and self.reply.writable and not self.closed:
@@ -84,10 +82,12 @@ class EventOutlet:
             self.reply.end()
 
     def _on_writable(self, writable: bool) -> None:
-        if writable and self._flow is not None:
-            self._flow.pump()
+        if writable:
+            self.pump()
+        elif self.reply.closed:
+            self.forget_queue()
 
-    def _caught_up(self) -> None:
+    def caught_up(self) -> None:
         if self.on_congested is not None:
             self.on_congested(False)
         if self._ending and not self.reply.closed:
@@ -134,6 +134,12 @@ class StreamLog:
         if self.live is not None:
             self.live.end()
             self.live = None
+
+    def forget(self) -> None:
+        """Nobody can ask for it any more; whatever still refers to it must not keep files open."""
+        self._events.clear()
+        self._first = self.last + 1
+        self._bytes = 0
 
     def can_replay_after(self, event: int) -> bool:
         return self._first - 1 <= event <= self.last

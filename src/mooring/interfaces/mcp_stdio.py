@@ -31,6 +31,29 @@ BACKLOG_BYTES: Final = 64 * 1024 * 1024
 _MODERN_META: Final = meta.PROTOCOL_VERSION.encode()
 
 
+class _Lines(Outflow):
+    """Large lines that come from disk, and what has to wait for them."""
+
+    __slots__ = ("_channel",)
+
+    def __init__(self, channel: Upgraded) -> None:
+        super().__init__()
+        self._channel = channel
+
+    def put_out(self, data: bytes) -> None:
+        self._channel.write(data)
+
+    @property
+    def takes_more(self) -> bool:
+        return self._channel.writable and not self._channel.closed
+
+    def caught_up(self) -> None:
+        """Nobody waits for that."""
+
+    def broke(self) -> None:
+        self._channel.close()
+
+
 class StdioConnection:
     """One such client. `initialize` makes it legacy; a request with modern metadata stands alone, at any
     time."""
@@ -53,7 +76,7 @@ class StdioConnection:
         self._client: LegacyClient = sessions.create(server, monotonic(), caller=caller, channel=self._send)
         self._sink = ChannelSink(self._send, server.tracer, self._client.alias)
         self._behind = 0
-        self._flow = Outflow(channel.write, lambda: channel.writable, self._caught_up, channel.close)
+        self._lines_out = _Lines(channel)
         channel.on_data = self._on_data
         channel.on_writable_changed = self._on_writable
         channel.on_closed = self._on_closed
@@ -62,13 +85,13 @@ class StdioConnection:
     def _send(self, message: bytes | Kept) -> None:
         """Write a line. A client that stops reading is let go before its backlog becomes our problem."""
         if isinstance(message, Kept):
-            self._flow.put(message.as_line(b"", b"\n"))
+            self._lines_out.queue(message.as_line(b"", b"\n"))
             return
-        if self._behind + self._flow.queued_bytes > BACKLOG_BYTES:
+        if self._behind + self._lines_out.queued_bytes > BACKLOG_BYTES:
             self._channel.close()
             return
-        if not self._flow.idle:
-            self._flow.put(encode_line(message))
+        if self._lines_out.is_behind:
+            self._lines_out.queue(encode_line(message))
             return
         if not self._channel.writable:
             self._behind += len(message)
@@ -77,10 +100,7 @@ class StdioConnection:
     def _on_writable(self, writable: bool) -> None:
         if writable:
             self._behind = 0
-            self._flow.pump()
-
-    def _caught_up(self) -> None:
-        """What waited on disk has been taken, and all that came after it."""
+            self._lines_out.pump()
 
     def _on_data(self, data: bytes) -> None:
         for line in self._lines.feed(data):
@@ -161,12 +181,12 @@ class StdioConnection:
     @property
     def _owes_an_answer(self) -> bool:
         """A stream of changes does not count: it is answered when it ends, with its client."""
-        if self._client.running or self._client.phase is Phase.INITIALIZING or not self._flow.idle:
+        if self._client.running or self._client.phase is Phase.INITIALIZING or self._lines_out.is_behind:
             return True
         return any(exchange.method != "subscriptions/listen" for exchange in self._running.values())
 
     def _on_closed(self) -> None:
-        self._flow.clear()
+        self._lines_out.forget_queue()
         for exchange in list(self._running.values()):
             exchange.cancel()
         self._dispatcher.spawn(self._sessions.close(self._client))

@@ -138,6 +138,12 @@ class AnswerStream:
             else:
                 self._on_event(Event(large.load(), part.event, part.id, part.retry))
 
+    def forget(self) -> None:
+        """The rest of a large event will not come, or nobody wants it."""
+        if self._large is not None:
+            self._large.forget()
+            self._large = None
+
     def _finish(self) -> None:
         self._over = True
         self._linger = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._response.abort)
@@ -145,6 +151,7 @@ class AnswerStream:
     def _on_end(self, error: Exception | None) -> None:
         if self._linger is not None:
             self._linger.cancel()
+        self.forget()
         if self._relay is not None:
             self._relay.finish(
                 error or UpstreamFailed("the server closed its stream in the middle of an answer")
@@ -158,6 +165,7 @@ class AnswerStream:
 
     def _fail(self, error: Exception) -> None:
         self._response.abort()
+        self.forget()
         if self._relay is not None:
             self._relay.finish(error)
         elif not self.answered.done():

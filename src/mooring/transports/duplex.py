@@ -155,6 +155,7 @@ class DuplexWire(ABC):
             else:
                 self.receive(large.load())
         except RpcError as error:
+            large.forget()
             self._events.on_noise(b"", f"{error} (in a message of {large.size} bytes)")
             self._fail_one(_number(large.id), UpstreamFailed(f"the server's answer was lost: {error}"))
 

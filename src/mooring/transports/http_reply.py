@@ -128,7 +128,8 @@ class Reply(msgspec.Struct, eq=False):
     A caller that streams stops writing while `writable` is False (`drain`, or `on_writable_changed`): what it
     writes regardless stays in memory until the client takes it or is cut off for stalling.
 
-    Once `closed` is True everything here does nothing: nobody is listening any more.
+    Once `closed` is True everything here does nothing: nobody is listening any more. `on_writable_changed` is
+    told so too, as the last thing it hears.
     """
 
     request: Request
@@ -331,7 +332,10 @@ class Reply(msgspec.Struct, eq=False):
         """Mark the reply as closed; the hook to call, if somebody still wants to know."""
         self.closed = True
         hook = self.on_closed if self._phase != _ENDED else None
+        told = self.on_writable_changed
         self.on_closed = self.on_writable_changed = None
+        if told is not None:
+            told(False)
         return hook
 
     def _coding_for(self, headers: Headers) -> bytes | None:

@@ -75,7 +75,11 @@ class Collector:
                     ended.set_result(None)
 
         self.attach(on_data, on_end)
-        await ended
+        try:
+            await ended
+        except BaseException:
+            large.forget()
+            raise
         return large
 
     def _on_end(self, error: Exception | None) -> None:

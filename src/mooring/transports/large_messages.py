@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from msgspec import Raw
 
@@ -13,14 +14,21 @@ from mooring.transports.spool import Kept, Slice, Spool
 
 log = logging.getLogger("mooring.wire")
 
+WATCHED: Final = (b"resource_link", b"audio", b"\\u")
+"""What an older client may not understand in a result, and the way in which it could be spelled otherwise."""
+_LONGEST: Final = max(map(len, WATCHED))
+
 
 class KeptResult:
     """The result of a request, on disk. `members` are those of the result, where each of them is and, if it
     is short, what it is; None if it is no object, or has more of them than anybody needs."""
 
-    __slots__ = ("_scanner", "_spool", "whole")
+    __slots__ = ("_scanner", "_spool", "mentions", "whole")
 
-    def __init__(self, spool: Spool, span: Span, scanner: ObjectScanner | None) -> None:
+    def __init__(
+        self, spool: Spool, span: Span, scanner: ObjectScanner | None, mentions: frozenset[bytes]
+    ) -> None:
+        self.mentions = mentions
         self.whole: Slice = (spool, span.start, span.end)
         self._spool = spool
         self._scanner = scanner
@@ -52,6 +60,8 @@ class LargeMessage:
         self._unreadable: RpcError | None = None
         self._unkept: UpstreamFailed | None = None
         self._is_batch = False
+        self._mentions: frozenset[bytes] = frozenset()
+        self._tail = b""
         self.size = 0
 
     def add(self, data: bytes) -> None:
@@ -64,6 +74,7 @@ class LargeMessage:
                 self._scanner.feed(data)
             except RpcError as error:
                 self._unreadable = error
+        self._watch(data)
         if self._unkept is None:
             try:
                 if self._spool is None:
@@ -76,6 +87,12 @@ class LargeMessage:
                     "the gateway has no room on its disk for an answer of this size; "
                     "ask for less, or have space made in its data directory"
                 )
+
+    def _watch(self, data: bytes) -> None:
+        for word in WATCHED:
+            if word not in self._mentions and (word in data or word in self._tail + data[:_LONGEST]):
+                self._mentions |= {word}
+        self._tail = (self._tail + data[-_LONGEST:])[-_LONGEST:]
 
     def forget(self) -> None:
         if self._spool is not None:
@@ -110,7 +127,7 @@ class LargeMessage:
 
     def result(self) -> KeptResult:
         """Raises why it is not there."""
-        return KeptResult(self._kept(), self._scanner.members["result"], self._scanner.inner)
+        return KeptResult(self._kept(), self._scanner.members["result"], self._scanner.inner, self._mentions)
 
     def whole(self) -> Kept:
         """The message as it came."""

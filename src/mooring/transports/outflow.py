@@ -4,40 +4,50 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from mooring.transports.spool import Kept
 
 log = logging.getLogger("mooring.http")
 
 
-class Outflow:
-    """`write` takes the bytes whenever `writable` says so; `on_idle` is told when nothing waits any more,
-    `on_broken` when the rest cannot be had (a disk that fails)."""
+class Outflow(ABC):
+    """The queue; to where is up to whoever builds on it. Nothing here refers back to it, so that files are
+    closed in the moment in which nobody needs them any more."""
 
-    __slots__ = ("_on_broken", "_on_idle", "_queue", "_scheduled", "_writable", "_write", "queued_bytes")
+    __slots__ = ("_queue", "_scheduled", "queued_bytes")
 
-    def __init__(
-        self,
-        write: Callable[[bytes], None],
-        writable: Callable[[], bool],
-        on_idle: Callable[[], None],
-        on_broken: Callable[[], None],
-    ) -> None:
+    def __init__(self) -> None:
         self.queued_bytes = 0
-        self._write = write
-        self._writable = writable
-        self._on_idle = on_idle
-        self._on_broken = on_broken
-        self._queue: deque[bytes | Iterator[bytes]] = deque()
+        self._queue: deque[bytes | Iterator[bytes]] | None = None  # most never need one
         self._scheduled = False
 
-    @property
-    def idle(self) -> bool:
-        return not self._queue
+    @abstractmethod
+    def put_out(self, data: bytes) -> None:
+        """Write to the reader."""
 
-    def put(self, data: bytes | Kept) -> None:
+    @property
+    @abstractmethod
+    def takes_more(self) -> bool:
+        """Whether the reader reads."""
+
+    @abstractmethod
+    def caught_up(self) -> None:
+        """Nothing waits any more."""
+
+    @abstractmethod
+    def broke(self) -> None:
+        """What waited on disk cannot be had, so the reader gets no more."""
+
+    @property
+    def is_behind(self) -> bool:
+        return bool(self._queue)
+
+    def queue(self, data: bytes | Kept) -> None:
+        if self._queue is None:
+            self._queue = deque()
         if isinstance(data, bytes):
             self._queue.append(data)
             self.queued_bytes += len(data)
@@ -45,39 +55,40 @@ class Outflow:
             self._queue.append(data.pieces())
         self.pump()
 
-    def clear(self) -> None:
-        self._queue.clear()
+    def forget_queue(self) -> None:
+        self._queue = None
         self.queued_bytes = 0
 
     def pump(self) -> None:
         """Write what can be written; of what is on disk a piece per turn of the loop."""
         if self._scheduled or not self._queue:
             return
-        while self._queue and self._writable():
+        while self._queue and self.takes_more:
             first = self._queue[0]
             if isinstance(first, bytes):
                 self._queue.popleft()
                 self.queued_bytes -= len(first)
-                self._write(first)
-            elif self._write_piece(first):
+                self.put_out(first)
+            elif self._put_out_piece(first):
                 self._scheduled = True
                 asyncio.get_running_loop().call_soon(self._again)
                 return
         if not self._queue:
-            self._on_idle()
+            self.caught_up()
 
-    def _write_piece(self, pieces: Iterator[bytes]) -> bool:
+    def _put_out_piece(self, pieces: Iterator[bytes]) -> bool:
         try:
             piece = next(pieces, None)
         except OSError:
             log.exception("a large message that waited on disk could not be read again")
-            self.clear()
-            self._on_broken()
+            self.forget_queue()
+            self.broke()
             return False
         if piece is None:
+            assert self._queue is not None
             self._queue.popleft()
             return False
-        self._write(piece)
+        self.put_out(piece)
         return True
 
     def _again(self) -> None:

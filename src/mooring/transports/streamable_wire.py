@@ -130,6 +130,7 @@ class StreamableWire:
                 answer = await stream.answered
             except BaseException:
                 response.abort()
+                stream.forget()
                 raise
             if answer is not None:
                 return answer
@@ -234,10 +235,12 @@ class StreamableWire:
         try:
             large.finish()
         except RpcError as error:
+            large.forget()
             raise UpstreamFailed(f"the server answered with something else than JSON-RPC: {error}") from error
         if not large.is_complete_result or self._events.tracing:
             return self.read_answer(leg, large.load())
         if not _same_id(large.id, leg.id, optional=False):
+            large.forget()
             raise UpstreamFailed("the server answered a request that was not asked")
         return Answer(version=self.version, kept=large.result())
 
