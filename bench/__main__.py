@@ -17,12 +17,12 @@ from bench.figures import Record
 from bench.processes import LOAD_CPU, allow_open_files, pin_here
 from bench.programs import MissingProgramError, debian_program
 from bench.run import FULL, QUICK, Run, Scale
-from bench.suites import crossings, crowd, passthrough
+from bench.suites import crossings, crowd, passthrough, running
 from bench.suites.suite import Suite
 from bench.targets import Stage
 
 _BEGAN = time.monotonic()
-SUITES: tuple[Suite, ...] = (*passthrough.SUITES, *crowd.SUITES, *crossings.SUITES)
+SUITES: tuple[Suite, ...] = (*passthrough.SUITES, *crowd.SUITES, *crossings.SUITES, *running.SUITES)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -137,6 +137,22 @@ GOALS = (
         "×",
         _against("memory", "cpu_us", "streaming", "empty"),
     ),
+    Goal(
+        "sandbox",
+        "start of a sandboxed server, more than a plain process",
+        "at most",
+        30.0,
+        "ms",
+        _plain("sandbox", "added_ms", "sandboxed"),
+    ),
+    Goal(
+        "workloads",
+        "memory of the daemon per running workload",
+        "at most",
+        1_000.0,
+        "kB",
+        _plain("workloads", "kb_per_running"),
+    ),
     Goal("startup", "idle RSS", "at most", 60.0, "MB", _plain("startup", "resident_mb")),
     Goal("startup", "ready after", "at most", 0.5, "s", _plain("startup", "ready_seconds")),
     Goal(

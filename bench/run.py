@@ -57,6 +57,8 @@ class Scale:
     open_sessions: tuple[int, int]
     open_streams: int
     growth: tuple[int, ...]
+    starts: int
+    workloads: int
 
 
 QUICK = Scale(
@@ -75,6 +77,8 @@ QUICK = Scale(
     open_sessions=(1_000, 10_000),
     open_streams=5_000,
     growth=(10, 1_000),
+    starts=3,
+    workloads=10,
 )
 FULL = Scale(
     name="full",
@@ -92,6 +96,8 @@ FULL = Scale(
     open_sessions=(1_000, 10_000),
     open_streams=5_000,
     growth=(10, 100, 1_000),
+    starts=7,
+    workloads=50,
 )
 
 

@@ -125,7 +125,11 @@ class ProcessRuntime:
     async def _launch(
         self, spec: WorkloadSpec, resolved: Resolved, program: Program, folders: Folders
     ) -> Launch:
-        view = await asyncio.to_thread(self._view, spec, resolved, _home(), folders)
+        if folders or spec.mounts or spec.profile.read or spec.profile.write:
+            # It looks through them for what is to be hidden, which takes as long as they are deep.
+            view = await asyncio.to_thread(self._view, spec, resolved, _home(), folders)
+        else:
+            view = self._view(spec, resolved, _home(), folders)
         return Launch(program, view, next(self._numbers), cwd=spec.cwd)
 
     def _view(self, spec: WorkloadSpec, resolved: Resolved, home: Path, folders: Folders) -> View | None:

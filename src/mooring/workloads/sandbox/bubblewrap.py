@@ -151,7 +151,19 @@ def command_line(view: View, files: Files, *, control: int, seccomp: int | None)
 
 
 def program() -> str | None:
-    return shutil.which("bwrap")
+    try:
+        return _found(os.environ.get("PATH"))
+    except FileNotFoundError:
+        return None
+
+
+@lru_cache(maxsize=4)
+def _found(path: str | None) -> str:
+    """Looked for once; what is missing may be installed while we run."""
+    found = shutil.which("bwrap", path=path)
+    if found is None:
+        raise FileNotFoundError("bwrap")
+    return found
 
 
 async def problem() -> str | None:

@@ -14,11 +14,13 @@ from mooring.workloads.sandbox.launcher import LIST, READ, WRITE
 
 _SYSTEM_LINKS: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _SYSTEM_FILES: Final = (
-    "/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/alternatives",
-    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime", "/etc/timezone",
-    "/etc/mime.types", "/etc/fonts", "/etc/protocols", "/etc/services", "/etc/magic", "/etc/debian_version",
-    "/etc/os-release", "/etc/lsb-release",
+    "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs", "/etc/pki/tls/openssl.cnf",
+    "/etc/pki/ca-trust", "/etc/crypto-policies", "/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime",
+    "/etc/timezone", "/etc/mime.types", "/etc/fonts", "/etc/protocols", "/etc/services", "/etc/os-release",
+    "/etc/lsb-release", "/etc/debian_version",
 )  # fmt: skip
+"""Every mount takes its time at every start, so nothing stands here that only installers read; and where
+private keys lie beside public ones, only the public ones."""
 _RESERVED: Final = ("/", "/proc", "/dev", "/sys", "/run/mooring", "/usr", "/etc", "/bin", "/lib", "/sbin")
 """Where nothing may be mounted: the sandbox itself stands there."""
 
@@ -101,5 +103,9 @@ def system_arguments(root: Path = Path("/")) -> list[str]:
         elif path.is_dir():
             arguments += ["--ro-bind", str(path), f"/{name}"]
     for name in _SYSTEM_FILES:
-        arguments += ["--ro-bind-try", name, name]
+        path = root / name.lstrip("/")
+        if path.is_symlink() and path.resolve().is_relative_to(root / "usr"):
+            arguments += ["--symlink", str(path.resolve()), name]
+        elif path.exists():
+            arguments += ["--ro-bind-try", str(path), name]
     return arguments
