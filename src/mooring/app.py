@@ -24,8 +24,8 @@ from msgspec import structs
 from mooring import __version__
 from mooring.config import guarding, reloading, schema
 from mooring.config.admission import admission
+from mooring.config.credentials_build import Credentials
 from mooring.config.guard_part import Part
-from mooring.config.guard_parts import pool_for
 from mooring.config.loading import ConfigError
 from mooring.config.locations import socket_in
 from mooring.config.running import completed, entry_of, is_run, run_config_of
@@ -48,6 +48,7 @@ from mooring.interfaces.web_guard import WebGuard
 from mooring.interfaces.well_known import PREFIX, ResourceMetadata
 from mooring.interfaces.workload_fronts import Fronts
 from mooring.policy.settings import Auth
+from mooring.protocol import jsonrpc
 from mooring.protocol.versions import Era
 from mooring.transports import spool
 from mooring.transports.dialing import Dialer, HttpDialer, Transport
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from mooring.files.middleware import FileAdapters
     from mooring.files.service import FileService
     from mooring.interfaces.rest.ecosystem import Ecosystem
+    from mooring.policy.credentials.grants import Grant
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +85,9 @@ _M_MMAP_THRESHOLD: Final = -3
 """Names of glibc's `mallopt`."""
 COLLECTOR_THRESHOLDS: Final = (20_000, 20, 50)
 STARTS_AT_ONCE: Final = 8
+LISTS_CHANGED: Final = tuple(
+    f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
+)
 WATCH_SECONDS: Final = 1.0
 ERAS: Final = {"auto": None, "legacy": Era.LEGACY, "modern": Era.MODERN}
 STOP_SECONDS: Final = 5.0
@@ -155,6 +160,7 @@ class Gateway:
         self.stop_wanted = asyncio.Event()
         self._stack = AsyncExitStack()
         self._url = ""
+        self._has_logins = False
         self.started: Started | None = None
 
     async def __aenter__(self) -> Self:
@@ -499,6 +505,8 @@ class Gateway:
         server = Server(entry.id, upstream, self._interactions, tracer, [])
         self._described[server] = described = _Described(entry, adapters)
         server.use(*self._chain_of(described))
+        if entry.upstream is not None:
+            server.forwards = frozenset(name.lower().encode() for name in entry.upstream.forward_headers)
         if adapters is not None:
             adapters.attach(server)
             self._dispatcher.spawn(adapters.wire_now())
@@ -520,6 +528,9 @@ class Gateway:
         if adapters is not None:
             methods = adapters.methods_after(methods if middlewares else frozenset())
             middlewares = [*middlewares, adapters]
+        login = self._login(entry)
+        if login is not None:  # all methods: whatever it is, its user may have to sign in first
+            middlewares, methods = [*middlewares, login], None
         return middlewares, methods, self._guard.watch_for(entry.id)
 
     def _http_dialer(self, entry: schema.Server) -> tuple[Dialer, Verdict]:
@@ -531,13 +542,47 @@ class Gateway:
             "sse": (Transport.SSE,),
         }[upstream.transport]
         limits = ClientLimits(connect_seconds=entry.timeouts.connect_seconds, head_seconds=None)
-        pool = pool_for(entry, limits)
+        forwards = bool(upstream.forward_headers)
+        pool = self._credentials.pool_for(entry.id, upstream.url, upstream.auth, limits, forwards=forwards)
         pinned = Verdict(transports[0] if len(transports) == 1 else None, ERAS[upstream.era])
         max_bytes = self._config.limits.max_message_bytes
         dialer = HttpDialer(
             upstream.url, pool, upstream.headers, transports=transports, max_message_bytes=max_bytes
         )
         return dialer, pinned
+
+    # What servers are shown
+
+    @cached_property
+    def _credentials(self) -> Credentials:
+        return Credentials(self._config.storage.root, self._url, self._config.providers, self._grants_key)
+
+    def _grants_key(self) -> bytes:
+        """What grants are sealed with: a secret of ours where secrets are kept encrypted, else a key file."""
+        from mooring.workloads.secrets.own import own_key  # noqa: PLC0415
+
+        return own_key(self._ecosystem.secrets, self._config.storage.root / "grants.key")
+
+    def _login(self, entry: schema.Server) -> Middleware | None:
+        """Who asks users of this server to sign in; the pages for it are there from the first such server."""
+        login = self._credentials.login_for(entry.upstream.auth) if entry.upstream is not None else None
+        if login is not None and not self._has_logins:
+            from mooring.interfaces import logins  # noqa: PLC0415
+
+            self._has_logins = True
+            tells_apart = self._config.auth.mode != "none"
+            pages = logins.Logins(self._credentials, self._dispatcher, tells_apart=tells_apart)
+            self._app.add_prefix(logins.PREFIX, pages.endpoint)
+            self._credentials.flows.on_granted.append(self._granted)
+        return login
+
+    def _granted(self, grant: Grant) -> None:
+        """A user agreed: what their clients could not list before can be listed now."""
+        server = self.servers.get(grant.party.removeprefix("server:"))
+        for client in self._sessions.clients_of(server) if server is not None else ():
+            if client.principal == grant.principal:
+                for method in LISTS_CHANGED:
+                    client.push(jsonrpc.notification(method))
 
     # The guard
 

@@ -12,6 +12,7 @@ MooringError
 │   ├── TooMuch              -31005  a limit is reached; says when to come back
 │   └── UpstreamFailed       a server could not be reached, died, or did not answer
 │       ├── UpstreamUnavailable   never started: safe to try again
+│       │   └── LoginNeeded       its user has to agree first
 │       └── UpstreamTimedOut      gave up waiting
 └── SessionGone              a session id that is unknown, expired or somebody else's
 """
@@ -137,6 +138,12 @@ class UpstreamUnavailable(UpstreamFailed):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, started=False)
+
+
+class LoginNeeded(UpstreamUnavailable):
+    """The server wants to know who its user is, and that user has to agree first. Nothing was started."""
+
+    code = UNAUTHENTICATED
 
 
 class SessionDied(UpstreamFailed):

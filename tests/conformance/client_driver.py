@@ -24,9 +24,11 @@ import mcp_types as types
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
+from tests.conformance.client_auth import browse, providers, signed_in, upstream_auth
 from tests.conformance.processes import running_gateway
 
 _SECONDS = 45
+_LOGINS = 3
 
 
 async def main() -> None:
@@ -35,20 +37,25 @@ async def main() -> None:
     parser.add_argument("--through", type=Path, help="start a gateway with its files below this folder")
     parser.add_argument("url")
     options = parser.parse_args()
+    scenario = os.environ["MCP_CONFORMANCE_SCENARIO"]
     # The suite listens on both loopback addresses and says `localhost`.
     with ExitStack() as stack:
-        url: str = options.url
+        target: Any = options.url
         if options.through:
             folder = Path(tempfile.mkdtemp(prefix="gateway-", dir=options.through))
-            server = {"upstream": {"url": url, "transport": "auto", "era": "auto"}}
-            url = stack.enter_context(running_gateway(server, folder))
+            server: dict[str, Any] = {"upstream": {"url": options.url, "transport": "auto", "era": "auto"}}
+            if scenario.startswith("auth/"):
+                server["upstream"]["auth"] = upstream_auth(scenario, folder)
+            target = stack.enter_context(running_gateway(server, folder, providers=providers()))
+        elif scenario.startswith("auth/"):
+            target = signed_in(options.url, scenario)
         with anyio.fail_after(_SECONDS):
-            await play(url, options.era, os.environ["MCP_CONFORMANCE_SCENARIO"])
+            await play(target, options.era, scenario)
 
 
-async def play(url: str, era: str, scenario: str) -> None:
+async def play(target: Any, era: str, scenario: str) -> None:
     async with Client(
-        url,
+        target,
         mode="legacy" if era == "legacy" else "auto",
         client_info=types.Implementation(name="conformance-driver", version="1.0.0"),
         elicitation_callback=accept_defaults,
@@ -56,11 +63,17 @@ async def play(url: str, era: str, scenario: str) -> None:
         list_roots_callback=list_one_root,
         cache=None,
     ) as client:
-        await _SCENARIOS.get(scenario, _call_every_tool)(client)
+        if scenario.startswith("auth/"):
+            await _sign_in_and_call(client)
+        else:
+            await _SCENARIOS.get(scenario, _call_every_tool)(client)
 
 
 async def accept_defaults(context: Any, params: types.ElicitRequestParams) -> types.ElicitResult:
-    properties = params.requested_schema["properties"] if params.mode == "form" else {}
+    if params.mode == "url":
+        await browse(params.url)
+        return types.ElicitResult(action="accept")
+    properties = params.requested_schema["properties"]
     content = {key: schema.get("default", _sample(schema)) for key, schema in properties.items()}
     return types.ElicitResult(action="accept", content=content)
 
@@ -88,6 +101,20 @@ async def _call_every_tool(client: Client) -> None:
         required = tool.input_schema.get("required", [])
         properties = tool.input_schema.get("properties", {})
         await client.call_tool(tool.name, {key: _sample(properties[key]) for key in required})
+
+
+async def _sign_in_and_call(client: Client) -> None:
+    """A modern client is not asked anything while it lists; the error then says where to go."""
+    for _ in range(_LOGINS):
+        try:
+            await client.list_tools()
+            break
+        except MCPError as error:
+            wanted = (error.error.data or {}).get("elicitations", []) if error.error.data else []
+            if not wanted:
+                raise
+            await browse(wanted[0]["url"])
+    await _call_every_tool(client)
 
 
 async def _only_connect(client: Client) -> None:

@@ -39,6 +39,65 @@ CLIENT_SCENARIOS = {
     ),
 }
 
+_SIGN_IN = tuple(
+    f"auth/{name}"
+    for name in (
+        "metadata-default",
+        "metadata-var1",
+        "metadata-var2",
+        "metadata-var3",
+        "basic-cimd",
+        "scope-from-www-authenticate",
+        "scope-from-scopes-supported",
+        "scope-omitted-when-undefined",
+        "scope-step-up",
+        "scope-retry-limit",
+        "token-endpoint-auth-basic",
+        "token-endpoint-auth-post",
+        "token-endpoint-auth-none",
+        "pre-registration",
+        "client-credentials-jwt",
+        "client-credentials-basic",
+    )
+)
+_AS_IN_THE_BEGINNING = (
+    "auth/2025-03-26-oauth-metadata-backcompat",
+    "auth/2025-03-26-oauth-endpoint-fallback",
+)
+_NEW_RULES = tuple(
+    f"auth/{name}"
+    for name in (
+        "resource-mismatch",
+        "offline-access-scope",
+        "offline-access-not-supported",
+        "authorization-server-migration",
+        "iss-supported",
+        "iss-not-advertised",
+        "iss-supported-missing",
+        "iss-wrong-issuer",
+        "iss-unexpected",
+        "iss-normalized",
+        "metadata-issuer-mismatch",
+        "enterprise-managed-authorization",
+        "wif-jwt-bearer",
+    )
+)
+_DRAFTS_OF_THE_STABLE_SUITE = tuple(
+    f"auth/{name}"
+    for name in (
+        "resource-mismatch",
+        "offline-access-scope",
+        "offline-access-not-supported",
+        "cross-app-access-complete-flow",
+    )
+)
+AUTH_SCENARIOS = {
+    ("stable", LEGACY_WIRE): (*_SIGN_IN, *_AS_IN_THE_BEGINNING, *_DRAFTS_OF_THE_STABLE_SUITE),
+    ("alpha", LEGACY_WIRE): (*_SIGN_IN, *_AS_IN_THE_BEGINNING),
+    ("alpha", MODERN_WIRE): (*_SIGN_IN, *_NEW_RULES),
+}
+"""All that the suites have, but `auth/dpop` and `auth/dpop-nonce`: the official client has no DPoP."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reference:
@@ -83,7 +142,7 @@ class ClientRun:
 
     @property
     def name(self) -> str:
-        return f"{self.reference.suite}-{self.reference.wire}-client-{self.client_era}"
+        return f"{self.reference.suite}-{self.reference.wire}-{self.reference.kind}-{self.client_era}"
 
     @property
     def crosses_eras(self) -> bool:
@@ -118,6 +177,9 @@ MODERN = Reference("alpha", MODERN_WIRE)
 TASKS = Reference("alpha", MODERN_WIRE, "tasks")
 LEGACY_CLIENT = Reference("alpha", LEGACY_WIRE, "client")
 MODERN_CLIENT = Reference("alpha", MODERN_WIRE, "client")
+STABLE_AUTH = Reference("stable", LEGACY_WIRE, "auth")
+LEGACY_AUTH = Reference("alpha", LEGACY_WIRE, "auth")
+MODERN_AUTH = Reference("alpha", MODERN_WIRE, "auth")
 
 # Slow ones first: a child process per legacy client takes longest, and the rest fits in beside it.
 CONFIGURATIONS: tuple[Configuration, ...] = (
@@ -143,6 +205,11 @@ CONFIGURATIONS: tuple[Configuration, ...] = (
     ClientRun(MODERN_CLIENT, "modern"),
     ClientRun(LEGACY_CLIENT, "modern"),
     ClientRun(MODERN_CLIENT, "legacy"),
+    ClientRun(STABLE_AUTH, "legacy"),
+    ClientRun(LEGACY_AUTH, "legacy"),
+    ClientRun(MODERN_AUTH, "modern"),
+    ClientRun(LEGACY_AUTH, "modern"),
+    ClientRun(MODERN_AUTH, "legacy"),
     AuthoredRun(STABLE),
     AuthoredRun(LEGACY),
     AuthoredRun(MODERN),

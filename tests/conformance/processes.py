@@ -65,7 +65,7 @@ def warm_fixture_command(era: str, folder: Path, *, tasks: bool) -> Iterator[lis
 
 
 @contextmanager
-def running_gateway(server: dict[str, Any], directory: Path) -> Iterator[str]:
+def running_gateway(server: dict[str, Any], directory: Path, **more: Any) -> Iterator[str]:
     """Run `mooring serve` in front of one server; the value is the URL of that server's endpoint."""
     port = _free_port()
     config = directory / "mooring.yaml"
@@ -75,6 +75,7 @@ def running_gateway(server: dict[str, Any], directory: Path) -> Iterator[str]:
         "listen": f"127.0.0.1:{port}",
         "storage": {"root": str(directory / "data")},
         "servers": [{"id": SERVER_ID, **server}],
+        **more,
     }
     config.write_text(json.dumps(settings, indent=2))  # JSON is YAML
     command = [str(gateway_program()), "serve", "--config", str(config)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ruamel.yaml import YAML
 from tests.conformance.configurations import AuthoredRun, ClientRun, Configuration
-from tests.conformance.coverage import Run, lost, passed
+from tests.conformance.coverage import Run, lost, lost_at_all, passed
 from tests.conformance.setup import ROOT, suite_version
 
 _PAGE = ROOT / "docs/conformance.md"
@@ -55,7 +55,8 @@ def read_impossible(path: Path = _IMPOSSIBLE) -> list[Impossible]:
 def compare(
     configuration: Configuration, reference: Run, through: Run, impossible: Sequence[Impossible]
 ) -> Outcome:
-    missing = lost(reference, through)
+    is_auth = configuration.reference.kind == "auth"
+    missing = lost_at_all(reference, through) if is_auth else lost(reference, through)
     excused = {
         check: entry.reason
         for entry in impossible
@@ -134,7 +135,7 @@ def _table(outcomes: Sequence[Outcome]) -> list[str]:
         reference = configuration.reference
         cells = (
             versions[reference.suite],
-            reference.wire + (" + tasks" if reference.kind == "tasks" else ""),
+            reference.wire + _WITH.get(reference.kind, ""),
             _behind(configuration),
             "translated" if configuration.crosses_eras else "same",
             outcome.required,
@@ -146,11 +147,15 @@ def _table(outcomes: Sequence[Outcome]) -> list[str]:
     return lines
 
 
+_WITH = {"tasks": " + tasks", "auth": " + auth"}
+
+
 def _behind(configuration: Configuration) -> str:
     if isinstance(configuration, AuthoredRun):
         return "no gateway: a server made with `mooring.authoring`, on Streamable HTTP, both eras"
     if isinstance(configuration, ClientRun):
-        return f"the suite's own server, in front of it a {configuration.client_era} client"
+        wants = ", which wants its users to sign in" if configuration.reference.kind == "auth" else ""
+        return f"the suite's own server{wants}, in front of it a {configuration.client_era} client"
     place = {"http": "Streamable HTTP", "stdio": "stdio", "sse": "HTTP+SSE"}[configuration.transport]
     knows = {"dual": "both eras", "legacy": "legacy only", "modern": "modern only"}[configuration.era]
     shared = ", one child for all" if configuration.share == "global" else ""

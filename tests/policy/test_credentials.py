@@ -6,7 +6,8 @@ import asyncio
 import http.server
 import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
@@ -17,9 +18,14 @@ from tests.policy.shelf import Shelf, tool
 from tests.support.gateway import running_gateway
 from tests.support.waiting import eventually
 
-from mooring.policy.credentials.client_credentials import ClientCredentials, ClientSettings
+from mooring.gateway.principal import NOBODY
+from mooring.policy.credentials.issuing import Issuing
+from mooring.policy.credentials.oauth.discovery import Settings
+from mooring.policy.credentials.oauth.tokens import ClientIdentity
+from mooring.policy.credentials.own_token import OwnToken, Wanted
 from mooring.policy.credentials.pool import CredentialUnavailable
 from mooring.policy.credentials.sigv4 import Keys, authorization
+from mooring.transports.http_response import Response
 
 
 class TokenEndpoint:
@@ -84,14 +90,24 @@ def test_the_server_gets_our_token_and_never_the_caller_s(tmp_path: Path, tokens
         assert tokens.asked == [{"grant_type": ["client_credentials"], "scope": ["tools"]}]
 
 
-def settings(tokens: TokenEndpoint) -> ClientSettings:
-    return ClientSettings(tokens.url, "gateway", "shh", (), "urn:them")
+def own_token(tokens: TokenEndpoint, clock: Callable[[], float] = time.monotonic) -> OwnToken:
+    issuing = Issuing("https://server.example/mcp", Settings(token_url=tokens.url))
+    return OwnToken(issuing, ClientIdentity("gateway", "shh"), Wanted((), "urn:them"), clock=clock)
+
+
+def refusal(status: int, *challenges: bytes) -> Response:
+    listed = [(b"www-authenticate", challenge) for challenge in challenges]
+    return Response(status, listed, dict(listed), [])
+
+
+async def line(credential: OwnToken) -> bytes:
+    return await credential.headers(NOBODY, b"POST", b"/", b"")
 
 
 def test_many_requests_at_once_ask_for_one_token(tokens: TokenEndpoint) -> None:
     async def run() -> set[bytes]:
-        credential = ClientCredentials(settings(tokens))
-        return set(await asyncio.gather(*(credential.headers(b"POST", b"/", b"") for _ in range(20))))
+        credential = own_token(tokens)
+        return set(await asyncio.gather(*(line(credential) for _ in range(20))))
 
     assert asyncio.run(run()) == {b"authorization: Bearer ours-1\r\n"}
     assert tokens.asked[0]["audience"] == ["urn:them"]
@@ -103,16 +119,16 @@ def test_a_token_is_renewed_before_it_expires_and_when_it_is_refused(tokens: Tok
 
     async def run() -> list[bytes]:
         nonlocal now
-        credential = ClientCredentials(settings(tokens), lambda: now)
-        found = [await credential.headers(b"POST", b"/", b"")]
+        credential = own_token(tokens, lambda: now)
+        found = [await line(credential)]
         now += 3600 - 40
-        found.append(await credential.headers(b"POST", b"/", b""))
+        found.append(await line(credential))
         now += 20
-        found.append(await credential.headers(b"POST", b"/", b""))
+        found.append(await line(credential))
         now += 10
-        assert credential.reject()
-        found.append(await credential.headers(b"POST", b"/", b""))
-        assert not credential.reject()
+        assert await credential.refused(NOBODY, found[-1], refusal(401))
+        found.append(await line(credential))
+        assert not await credential.refused(NOBODY, found[-1], refusal(401))
         return found
 
     tokens_seen = [line.split()[-1] for line in asyncio.run(run())]
@@ -122,7 +138,7 @@ def test_a_token_is_renewed_before_it_expires_and_when_it_is_refused(tokens: Tok
 def test_without_a_token_nothing_is_sent(tokens: TokenEndpoint) -> None:
     tokens.status = 401
     with pytest.raises(CredentialUnavailable, match="invalid_client"):
-        asyncio.run(ClientCredentials(settings(tokens)).headers(b"POST", b"/", b""))
+        asyncio.run(line(own_token(tokens)))
 
 
 # The examples of AWS's own test suite for Signature Version 4.

@@ -60,10 +60,6 @@ def upstream_auth(section: UpstreamAuth) -> Findings:
             yield (name,), f"is missing: `type: {section.type}` needs it"
     yield from _addresses(section, section.insecure_allow_http)
     yield from _proofs(section)
-    if section.type in ("client_credentials", "jwt_bearer", "identity_assertion") and not (
-        section.token_url or section.issuer or section.type != "client_credentials"
-    ):
-        yield ("token_url",), f"is missing: `type: {section.type}` needs it, or `issuer`"
     if (section.authorize_url is None) != (section.token_url is None) and section.type == "oauth":
         yield (), "needs both `authorize_url` and `token_url`, or neither: the metadata have them"
     if section.type == "aws_sts" and not section.role_mappings and section.fallback_role_arn is None:

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator
 
 from mooring.config import guard_definitions, guard_outside, guard_records, guard_rules
 from mooring.config.guard_part import Hooks, InForce, Part
-from mooring.config.schema import Config, Server
+from mooring.config.schema import Config
 from mooring.policy.authentication.proof import Authenticator
-from mooring.transports.http_client import ClientPool, Origin
-from mooring.transports.http_limits import ClientLimits
 
 Parts = dict[str, tuple[object, Part]]
 """Parts by their names, each with that of the configuration which it was made from."""
@@ -96,32 +94,3 @@ def tokens(config: Config) -> Authenticator:
             allow_http=auth.insecure_allow_http,
         )
     )
-
-
-# What we show to servers
-
-
-def pool_for(entry: Server, limits: ClientLimits) -> ClientPool:
-    """The connections to a remote server, with our credential on every request where one is configured."""
-    assert entry.upstream is not None
-    origin = Origin.of(entry.upstream.url)
-    wanted = entry.upstream.auth
-    if wanted.type == "none":
-        return ClientPool(origin, limits)
-    from mooring.policy.credentials.client_credentials import ClientCredentials, ClientSettings
-    from mooring.policy.credentials.pool import CredentialPool
-    from mooring.policy.credentials.sigv4 import AwsSignature, Keys
-
-    if wanted.type == "client_credentials":
-        settings = ClientSettings(
-            wanted.token_url or "",
-            wanted.client_id or "",
-            wanted.client_secret or "",
-            tuple(wanted.scopes),
-            wanted.audience,
-            wanted.resource,
-        )
-        return CredentialPool(origin, limits, ClientCredentials(settings))
-    keys = Keys(wanted.access_key or "", wanted.secret_key or "", wanted.session_token)
-    signature = AwsSignature(keys, wanted.region or "", wanted.service, origin.authority)
-    return CredentialPool(origin, limits, signature)

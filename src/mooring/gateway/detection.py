@@ -12,6 +12,7 @@ from mooring.errors import (
     HEADER_MISMATCH,
     MISSING_CAPABILITY,
     UNSUPPORTED_VERSION,
+    LoginNeeded,
     UpstreamFailed,
     UpstreamUnavailable,
 )
@@ -24,6 +25,7 @@ from mooring.gateway.legacy_session import (
     OtherEra,
 )
 from mooring.gateway.modern_session import ModernSession
+from mooring.gateway.principal import Caller
 from mooring.gateway.profile import Profile
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream_session import UpstreamSession, error_code
@@ -71,6 +73,8 @@ class Opening:
     asker: Client | None = None
     """Whose first call needs it, and whose folders its process sees; none if it is everybody's."""
     folders: Folders = ()
+    caller: Caller | None = None
+    """Who it is for, where what the server is shown depends on that."""
 
 
 class Detector:
@@ -95,6 +99,8 @@ class Detector:
         known = self._verdicts[opening.prefers]
         try:
             return await self._open(opening, known)
+        except LoginNeeded:
+            raise
         except UpstreamUnavailable:
             if known == self._pinned:
                 raise
@@ -120,7 +126,7 @@ class Detector:
             ModernSession(opening.key, opening.owner, self._tracer),
             LegacySession(opening.key, opening.owner, self._tracer),
         )
-        wire = await self._dialer.dial(transport, attempt, opening.folders)
+        wire = await self._dialer.dial(transport, attempt, opening.folders, opening.caller)
         try:
             for tried in _order(transport, opening.prefers, era):
                 if tried is Era.MODERN:

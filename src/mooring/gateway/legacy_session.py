@@ -128,6 +128,8 @@ class LegacySession(UpstreamSession):
         leg = Leg(exchange.method, envelope.params, partial(self._on_call_message, exchange))
         leg.posted, exchange.posted = exchange.posted, None
         leg.keepable = exchange.relayable and exchange.method in KEEPABLE
+        if self.personal:
+            leg.caller = exchange.caller
         if exchange.client.era is Era.LEGACY and exchange.sink is not None:
             if self.wire.correlates:
                 leg.on_polled = exchange.sink.polled

@@ -99,6 +99,8 @@ class ModernSession(UpstreamSession):
         leg = Leg(exchange.method, exchange.envelope.params, partial(self._on_call_message, exchange))
         leg.posted, exchange.posted = exchange.posted, None
         leg.keepable = exchange.relayable and exchange.method in KEEPABLE
+        if self.personal:
+            leg.caller = exchange.caller
         if self.wire.correlates:
             leg.id = bytes(exchange.envelope.id)
             leg.body = exchange.body
@@ -203,6 +205,8 @@ class ModernSession(UpstreamSession):
     async def _send_round(self, exchange: Exchange, params: bytes) -> Answer:
         leg = Leg(exchange.method, params, partial(self._on_call_message, exchange))
         leg.keepable = exchange.relayable and exchange.method in KEEPABLE
+        if self.personal:
+            leg.caller = exchange.caller
         if self.wire.correlates:
             leg.headers = await self._headers(exchange.method, params, None)
             if exchange.sink is not None:

@@ -45,6 +45,8 @@ class Caller:
     principal: Principal
     address: str = ""
     user_agent: str = ""
+    forwarded: bytes = b""
+    """Headers of the request that go on to the server, as lines; only those that its configuration names."""
 
 
 NOBODY: Final = Caller(ANONYMOUS)

@@ -35,6 +35,16 @@ class Profile:
         return flags is not None and bytes(flags.get(name, b"")) == b"true"
 
 
+UNKNOWN: Final = Profile(
+    Era.LEGACY,
+    "",
+    b'{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"listChanged":true}}',
+    b"",
+    b"",
+)
+"""A server that says nothing before its user has agreed: it may have anything."""
+
+
 def from_initialize(result: bytes | Raw) -> Profile:
     members = jsonrpc.members(result)
     version = meta.text(members.get("protocolVersion", b"")) or ""

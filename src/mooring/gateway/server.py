@@ -15,6 +15,7 @@ from msgspec import Raw
 from mooring.errors import (
     INTERNAL_ERROR,
     InvalidParams,
+    LoginNeeded,
     MethodNotFound,
     RpcError,
     UpstreamFailed,
@@ -102,6 +103,8 @@ class Server:
             **dict.fromkeys(("tasks/get", "tasks/result", "tasks/list", "tasks/cancel"), self._legacy_task),
             **dict.fromkeys(NOT_IN_LEGACY, self._unknown),
         }
+        self.forwards: frozenset[bytes] = frozenset()
+        """Headers of clients' requests that go on to the server."""
         self.additions: own.Additions | None = None
         self.listeners: dict[ListenStream, None] = {}
         self.use(chain, concerned)
@@ -384,8 +387,14 @@ class Server:
 
     async def introduce(self, client: LegacyClient) -> bytes:
         """The result of `initialize`."""
-        found = await self.upstream.learn(client)
+        found = await self._learn(client)
         return profiles.initialize_result(found, client.version, self.id, self._added)
+
+    async def _learn(self, client: Client) -> profiles.Profile:
+        try:
+            return await self.upstream.learn(client)
+        except LoginNeeded:
+            return profiles.UNKNOWN  # whoever uses it is asked then, when they can be
 
     @property
     def _added(self) -> own.Capabilities:
@@ -402,7 +411,7 @@ class Server:
         return Answer(version=client.version, result=await self.introduce(client))
 
     async def _discover(self, exchange: Exchange) -> Answer:
-        found = await self.upstream.learn(exchange.client)
+        found = await self._learn(exchange.client)
         if found.era is Era.LEGACY:
             result = profiles.discover_result(found, self.id, self._added)
             return Answer(version=exchange.client.version, result=result)

@@ -110,10 +110,13 @@ class SessionTable:
 
     async def close_of(self, server: Server) -> None:
         """End the sessions of one server."""
-        clients = [client for client, owner, _ in self._sessions.values() if owner is server]
-        closing = [asyncio.ensure_future(self.close(client)) for client in clients]
+        closing = [asyncio.ensure_future(self.close(client)) for client in self.clients_of(server)]
         if closing:
             await asyncio.wait(closing, timeout=CLOSE_SECONDS)
+
+    def clients_of(self, server: Server) -> list[LegacyClient]:
+        """Who has a session with one server."""
+        return [client for client, owner, _ in self._sessions.values() if owner is server]
 
     def of_server(self, server: Server) -> int:
         return sum(1 for _, owner, _ in self._sessions.values() if owner is server)

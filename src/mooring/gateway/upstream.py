@@ -10,7 +10,14 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final
 
-from mooring.errors import RpcError, SessionDied, UpstreamFailed, UpstreamTimedOut, UpstreamUnavailable
+from mooring.errors import (
+    LoginNeeded,
+    RpcError,
+    SessionDied,
+    UpstreamFailed,
+    UpstreamTimedOut,
+    UpstreamUnavailable,
+)
 from mooring.gateway.clients import LegacyClient
 from mooring.gateway.detection import Detector, Opening, Verdict
 from mooring.gateway.direct import DIRECT_BYTES, Direct, Home, Lane
@@ -145,6 +152,8 @@ class Upstream:
                 if isinstance(exchange.failure, UpstreamTimedOut):
                     self.health.failed(monotonic(), str(exchange.failure))
                 raise
+            except LoginNeeded:
+                raise  # it says something about the user, not about the server
             except UpstreamFailed as error:
                 self._take_note(error)
                 if retries <= 0 or (error.started and not await self._may_repeat(exchange, error)):
@@ -304,18 +313,21 @@ class Upstream:
 
     def _key_for(self, client: Client) -> tuple[str, Opening]:
         if self._is_stateless(client):
+            if self._dialer.personal:
+                key = f"stateless:{_who(client)}"
+                return key, Opening(key, client.era, caller=client.caller)
             return "stateless", Opening("stateless", client.era)
         match self.policy.share:
-            case "global":
+            case "global" if not self._dialer.personal:
                 return "global", Opening("global", client.era)
-            case "principal":
-                key = f"principal:{client.principal}"
-                return key, Opening(key, client.era)
+            case "principal" | "global":
+                key = f"principal:{_who(client)}"
+                return key, Opening(key, client.era, caller=client.caller)
             case _:
                 if client.era is Era.LEGACY:
                     return client.key, _opening_for(client, client.key, dedicated=True)
                 # A call with files runs where its files are: its client then has a key of its own.
-                key = POOLED + (client.key or client.principal)
+                key = POOLED + (client.key or _who(client))
                 if self._detector.verdict(client.era).era is not Era.MODERN:
                     # A legacy server is told once and for all what its client can do.
                     key += f"|{_fingerprint(client.capabilities)}"
@@ -364,6 +376,7 @@ class Upstream:
         session.last_used = monotonic()
         session.folders = opening.folders
         session.on_change = self.on_change
+        session.personal = self._dialer.personal
         if session.profile is not None:
             self._profiles[opening.prefers] = session.profile
         return session
@@ -375,6 +388,8 @@ class Upstream:
             self.refuse_if_down(monotonic())
             try:
                 session = await self.session_for(client)
+            except LoginNeeded:
+                raise
             except UpstreamFailed as error:
                 self.health.failed(monotonic(), str(error))
                 raise
@@ -464,7 +479,13 @@ def _opening_for(client: Client, key: str, *, dedicated: bool) -> Opening:
         capabilities = jsonrpc.assemble(known)
     version = client.version if client.era is Era.LEGACY else LATEST_LEGACY
     owner = client if dedicated else None
-    return Opening(key, client.era, owner, version, capabilities, client.info, client)
+    return Opening(key, client.era, owner, version, capabilities, client.info, client, caller=client.caller)
+
+
+def _who(client: Client) -> str:
+    """Whose session it is: of one principal, and with the same headers to pass on."""
+    forwarded = client.caller.forwarded
+    return f"{client.principal}|{forwarded.hex()}" if forwarded else client.principal
 
 
 def _interactive(client: Client) -> bool:

@@ -69,6 +69,8 @@ class UpstreamSession(ABC):
         """Told which list of the server is another now, whoever else wants to know."""
         self.lost: str | None = None
         self.leased = False
+        self.personal = False
+        """What the server is shown depends on who calls."""
         self.tainted = False
         """The server may still ask on behalf of a call that was given up; nobody new may hear it."""
         self._farewells: set[asyncio.Task[None]] = set()

@@ -141,6 +141,9 @@ class GatewayApp:
     def _route(self, endpoints: _Endpoints) -> None:
         mcp, sse, rules = endpoints.mcp, endpoints.sse, self._rules
         path, most = b"/mcp/" + endpoints.server.id.encode(), rules.max_body_bytes
+        if endpoints.server.forwards:
+            self._route_forwarding(endpoints, path, most)
+            return
         door = rules.door_of(endpoints.server.id)
         if door is not None and rules.place_of is not None:
             place = rules.place_of(endpoints.server.id)
@@ -150,6 +153,18 @@ class GatewayApp:
         self._routes[path] = Buffered(mcp.shortened(partial(self._serve, mcp.handle)), most, repeats=True)
         self._routes[path + b"/sse"] = Buffered(partial(self._serve, sse.open), 0)
         self._routes[path + b"/messages"] = Buffered(partial(self._serve, sse.post), most)
+
+    def _route_forwarding(self, endpoints: _Endpoints, path: bytes, most: int) -> None:
+        """As above, for a server that sees some headers of its clients."""
+        mcp, sse, rules = endpoints.mcp, endpoints.sse, self._rules
+        for end, handle in ((b"", mcp.handle), (b"/sse", sse.open), (b"/messages", sse.post)):
+            inner = partial(_forwarding, endpoints.server.forwards, handle)
+            door = rules.door_of(endpoints.server.id)
+            if door is not None and rules.place_of is not None:
+                place = rules.place_of(endpoints.server.id)
+                self._routes[path + end] = Buffered(partial(self._admit, door, place, inner), most)
+            else:
+                self._routes[path + end] = Buffered(partial(self._serve, inner), most)
 
     def accept(self, request: Request) -> Endpoint:
         if self._guard.refusal(request) is not None and not self._is_excused(request):
@@ -235,6 +250,18 @@ class GatewayApp:
             return self._rules.door.recognises(request)
         address = parse_forwarded(request)[0] if self._rules.trust_proxy_headers else request.peer
         return is_loopback(address)
+
+
+def _forwarding(
+    names: frozenset[bytes], handle: Handler, request: Request, reply: Reply, extra: Headers, caller: Caller
+) -> None:
+    """With the headers that go on to the server; a value that could be more than one line does not."""
+    lines = [
+        b"%b: %b\r\n" % (name, value)
+        for name, value in request.headers
+        if name in names and not any(byte in value for byte in b"\r\n\0")
+    ]
+    handle(request, reply, extra, replace(caller, forwarded=b"".join(lines)))
 
 
 def _is_preflight(request: Request) -> bool:

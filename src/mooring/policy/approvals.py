@@ -16,7 +16,8 @@ from mooring import durable
 from mooring.errors import FORBIDDEN, RpcError
 from mooring.gateway.exchange import Exchange, Handler
 from mooring.gateway.tracing import redact
-from mooring.policy.items import set_params, subject
+from mooring.policy.asking import ask
+from mooring.policy.items import subject
 from mooring.protocol import jsonrpc
 from mooring.protocol.versions import Era
 from mooring.transports.wire import Answer
@@ -147,7 +148,7 @@ class Approvals:
             return
         question = self._question(request)
         if exchange.client.can("elicitation/create", question):
-            if await self._ask(exchange, question):
+            if _is_yes(await ask(exchange, question)):
                 return
             raise NotApproved(f"the call of `{request.tool}` was not approved")
         self._requests.put(request)
@@ -157,18 +158,6 @@ class Approvals:
             "call again",
             data={"approvalId": request.id, "expiresInSeconds": int(self._ttl)},
         )
-
-    async def _ask(self, exchange: Exchange, question: bytes) -> bool:
-        exchange.wait_for_client()
-        asked = jsonrpc.members(exchange.envelope.params)
-        answer = await exchange.client.ask(exchange, "elicitation/create", question)
-        # A modern client answers with a request of its own, which is the exchange from then on. What goes to
-        # the server is what was asked for, less the answer that was for us.
-        current = jsonrpc.members(exchange.envelope.params)
-        if "_meta" in current:
-            asked["_meta"] = current["_meta"]
-        set_params(exchange, asked)
-        return _is_yes(answer)
 
     def _request(self, exchange: Exchange, tool: str) -> Request:
         raw = jsonrpc.members(exchange.envelope.params).get("arguments", b"{}")

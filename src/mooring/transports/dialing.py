@@ -44,8 +44,12 @@ class Dialer(Protocol):
     """
 
     transports: tuple[Transport, ...]
+    personal: bool
+    """Whether what the server is shown depends on who calls; a wire is then one caller's."""
 
-    async def dial(self, transport: Transport, events: WireEvents, folders: Folders = ()) -> Wire: ...
+    async def dial(
+        self, transport: Transport, events: WireEvents, folders: Folders = (), caller: object = None
+    ) -> Wire: ...
     async def close(self) -> None: ...
 
 
@@ -53,6 +57,7 @@ class ProcessDialer:
     """Every dial starts a new process."""
 
     transports: tuple[Transport, ...] = (Transport.STDIO,)
+    personal = False
 
     def __init__(
         self, command: Command, *, server_id: str, max_message_bytes: int, on_log: Callable[[bytes], None]
@@ -62,8 +67,11 @@ class ProcessDialer:
         self._max_bytes = max_message_bytes
         self._on_log = on_log
 
-    async def dial(self, transport: Transport, events: WireEvents, folders: Folders = ()) -> Wire:
+    async def dial(
+        self, transport: Transport, events: WireEvents, folders: Folders = (), caller: object = None
+    ) -> Wire:
         del folders  # nothing is hidden from it
+        del caller  # a process is shown nothing
         assert transport is Transport.STDIO
         return await PipeWire.spawn(
             self._command,
@@ -94,6 +102,7 @@ class HttpDialer:
         max_message_bytes: int,
     ) -> None:
         self.transports = transports
+        self.personal = pool.personal
         self._url = url
         self._pool = pool
         self._max_bytes = max_message_bytes
@@ -105,18 +114,21 @@ class HttpDialer:
             for name, value in headers.items()
         )
 
-    async def dial(self, transport: Transport, events: WireEvents, folders: Folders = ()) -> Wire:
+    async def dial(
+        self, transport: Transport, events: WireEvents, folders: Folders = (), caller: object = None
+    ) -> Wire:
         del folders  # it runs already
+        pool = self._pool.bound_to(caller)
         if transport is Transport.STREAMABLE_HTTP:
             return StreamableWire(
-                self._pool,
+                pool,
                 self._target,
                 self._headers,
                 events,
                 label=self._label,
                 max_message_bytes=self._max_bytes,
             )
-        own_pool = self._pool.another()
+        own_pool = pool.another()
         wire = SseWire(
             own_pool, self._url, self._headers, events, label=self._label, max_message_bytes=self._max_bytes
         )

@@ -70,6 +70,9 @@ class ClientPool:
     A request is never sent twice: whether it may be repeated is for the caller to decide, from the error.
     """
 
+    personal = False
+    """Whether what the server is shown depends on who calls."""
+
     def __init__(
         self,
         origin: Origin,
@@ -130,6 +133,18 @@ class ClientPool:
         waiter: asyncio.Future[Response] = self._loop.create_future()
         connection.send(b"".join(parts), body, waiter)
         return await self.response_to(connection, waiter)
+
+    async def request_as(
+        self, caller: object, method: bytes, target: bytes, headers: bytes, body: bytes
+    ) -> Response:
+        """A request on somebody's behalf; here it makes no difference whose."""
+        del caller
+        return await self.request(method, target, headers, body)
+
+    def bound_to(self, caller: object) -> ClientPool:
+        """This pool as one caller uses it."""
+        del caller
+        return self
 
     async def response_to(self, connection: UpstreamConnection, waiter: asyncio.Future[Response]) -> Response:
         """The response to a request that was sent; cancelling gives it up."""

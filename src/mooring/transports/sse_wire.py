@@ -13,7 +13,7 @@ from mooring.transports.http_client import ClientPool, Response
 from mooring.transports.http_errors import ConnectFailed, TransportError
 from mooring.transports.spool import SPILL_BYTES
 from mooring.transports.streamable_wire import HttpRefused
-from mooring.transports.wire import WireEvents
+from mooring.transports.wire import Answer, Leg, WireEvents
 
 ENDPOINT_SECONDS: Final = 10.0
 """The `endpoint` event is the first thing such a server sends; one that keeps silent is something else."""
@@ -58,6 +58,11 @@ class SseWire(DuplexWire):
         except TimeoutError:
             response.abort()
             raise UpstreamUnavailable("the server never named the endpoint to send to") from None
+
+    async def request(self, leg: Leg) -> Answer:
+        if leg.caller is not None:
+            self._pool = self._pool.bound_to(leg.caller)
+        return await super().request(leg)
 
     async def write(self, message: bytes) -> None:
         headers = b"content-type: application/json\r\n" + self._headers

@@ -109,7 +109,12 @@ class StreamableWire:
                 if self._events.tracing:
                     self._events.on_traffic("out", leg.body)
                 headers = self._post_headers + (leg.headers or self.legacy_headers)
-                response = await self._pool.request(b"POST", self._target, headers, leg.body)
+                pool, target = self._pool, self._target
+                response = await (
+                    pool.request(b"POST", target, headers, leg.body)
+                    if leg.caller is None
+                    else pool.request_as(leg.caller, b"POST", target, headers, leg.body)
+                )
         except TransportError as error:
             raise _translated(error, repeatable=leg.method in REPEATABLE) from error
         if leg.method == "initialize":

@@ -106,6 +106,8 @@ class Leg(msgspec.Struct, eq=False):
     flow: Flow | None = None
     posted: Posted | None = None
     """It is already on its way."""
+    caller: object = None
+    """On whose behalf, where what the server is shown depends on that."""
 
 
 class Wire(Protocol):

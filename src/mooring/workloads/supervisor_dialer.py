@@ -22,14 +22,17 @@ class Gate(Protocol):
 class WorkloadDialer:
     """Dials whatever process runs now. The gateway keeps one of these through every restart."""
 
-    def __init__(self, transports: tuple[Transport, ...], gate: Gate) -> None:
+    def __init__(self, transports: tuple[Transport, ...], gate: Gate, *, personal: bool = False) -> None:
         self.transports = transports
+        self.personal = personal
         self._gate = gate
 
-    async def dial(self, transport: Transport, events: WireEvents, folders: Folders = ()) -> Wire:
+    async def dial(
+        self, transport: Transport, events: WireEvents, folders: Folders = (), caller: object = None
+    ) -> Wire:
         dialer = await self._gate.admit()
         try:
-            return await dialer.dial(transport, events, folders)
+            return await dialer.dial(transport, events, folders, caller)
         except CannotRun as error:
             raise UpstreamUnavailable(str(error)) from error
 

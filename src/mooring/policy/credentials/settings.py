@@ -73,6 +73,13 @@ class UpstreamAuth(Struct, frozen=True):
         str | None,
         Meta(description="Our name there. Not given: `oauth` registers itself (CIMD, then RFC 7591)."),
     ] = None
+    client_metadata_url: Annotated[
+        str | None,
+        Meta(
+            description="`oauth`: where the document is that describes us (CIMD). Not given: at this "
+            "gateway, if `public_url` is `https://`."
+        ),
+    ] = None
     client_secret: Annotated[str | None, Meta(description="Our secret there, best as `${NAME}`.")] = None
     client_authentication: Annotated[
         ClientAuthentication | None,

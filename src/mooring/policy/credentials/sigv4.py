@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl, quote
 
+from mooring.gateway.principal import Caller
+from mooring.transports.http_response import Response
+
 ALGORITHM = "AWS4-HMAC-SHA256"
 
 
@@ -37,21 +40,32 @@ class AwsSignature:
         self._host = host
         self._now = now
 
-    async def headers(self, method: bytes, target: bytes, body: bytes) -> bytes:
-        stamp = self._now().strftime("%Y%m%dT%H%M%SZ")
-        signed = {"host": self._host, "x-amz-date": stamp}
-        if self._keys.session_token is not None:
-            signed["x-amz-security-token"] = self._keys.session_token
-        value = authorization(
-            self._keys, self._region, self._service, method.decode(), target.decode(), signed, body
-        )
-        lines = {name: text for name, text in signed.items() if name != "host"}
-        lines["authorization"] = value
-        return b"".join(f"{name}: {text}\r\n".encode("ascii") for name, text in lines.items())
+    personal = False
 
-    def reject(self) -> bool:
+    async def headers(self, caller: Caller, method: bytes, target: bytes, body: bytes) -> bytes:
+        del caller
+        return signed_lines(
+            self._keys, self._region, self._service, self._host, self._now(), method, target, body
+        )
+
+    async def refused(self, caller: Caller, shown: bytes, response: Response) -> bool:
         """The same key would be refused again."""
+        del caller, shown, response
         return False
+
+
+def signed_lines(
+    keys: Keys, region: str, service: str, host: str, now: datetime, method: bytes, target: bytes, body: bytes
+) -> bytes:
+    """The header lines that sign one request."""
+    stamp = now.strftime("%Y%m%dT%H%M%SZ")
+    signed = {"host": host, "x-amz-date": stamp}
+    if keys.session_token is not None:
+        signed["x-amz-security-token"] = keys.session_token
+    value = authorization(keys, region, service, method.decode(), target.decode(), signed, body)
+    lines = {name: text for name, text in signed.items() if name != "host"}
+    lines["authorization"] = value
+    return b"".join(f"{name}: {text}\r\n".encode("ascii") for name, text in lines.items())
 
 
 def authorization(

@@ -24,6 +24,7 @@ class ContainerWorkload(StartedWorkload[Container]):
 
     dialer: Dialer
     transports: tuple[DialTransport, ...] = (DialTransport.STDIO,)
+    personal = False
 
     def __init__(self, spec: WorkloadSpec, new_container: NewContainer, on_event: OnEvent) -> None:
         super().__init__(spec, on_event)
@@ -31,8 +32,11 @@ class ContainerWorkload(StartedWorkload[Container]):
         self._watching: set[asyncio.Task[None]] = set()
         self.dialer = self
 
-    async def dial(self, transport: DialTransport, events: WireEvents, folders: Folders = ()) -> Wire:
+    async def dial(
+        self, transport: DialTransport, events: WireEvents, folders: Folders = (), caller: object = None
+    ) -> Wire:
         """Start a container for one connection over stdio."""
+        del caller  # a process is shown nothing
         assert transport is DialTransport.STDIO
         try:
             container = await self._start(folders)

@@ -20,6 +20,7 @@ class StdioDialer:
     """Every dial starts the server anew in a sandbox of its own."""
 
     transports: tuple[Transport, ...] = (Transport.STDIO,)
+    personal = False
 
     def __init__(
         self, new_tree: Callable[[Folders], Awaitable[ProcessTree]], label: str, max_message_bytes: int
@@ -28,7 +29,10 @@ class StdioDialer:
         self._label = label
         self._max_bytes = max_message_bytes
 
-    async def dial(self, transport: Transport, events: WireEvents, folders: Folders = ()) -> Wire:
+    async def dial(
+        self, transport: Transport, events: WireEvents, folders: Folders = (), caller: object = None
+    ) -> Wire:
+        del caller  # a process is shown nothing
         assert transport is Transport.STDIO
         tree = await self._new_tree(folders)
         heard = bytearray()
