@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -199,19 +201,37 @@ def test_without_artifacts_nothing_is_captured_or_kept(tmp_path: Path) -> None:
         assert "_meta" not in result
         assert said(result) == f"wrote {target} and nothing else"
         assert target.read_text() == "raw"
-        assert not list((gateway.folder / "data/files/blobs").glob("*/*"))
+        assert kept(gateway.folder) == 0
+
+
+@pytest.mark.parametrize("size", [0, 1, 64 * 1024, 64 * 1024 + 1, 256 * 1024, 256 * 1024 + 1, 3 * 1024**2])
+def test_files_of_every_size_come_out_as_they_were_made(gateway: Gateway, size: int) -> None:
+    text = "0123456789abcdef" * (size // 16) + "x" * (size % 16)
+    with StreamablePeer(gateway, "files") as peer:
+        about = peer.tool("write", {"filename": "a.txt", "text": text})["_meta"]["artifact"]
+        assert about["size_bytes"] == size
+        assert about["sha256"] == hashlib.sha256(text.encode()).hexdigest()
+        assert http_request("GET", about["download_url"]).body == text.encode()
+        part = http_request("GET", about["download_url"], None, {"Range": "bytes=0-9"})
+        assert part.body == text[:10].encode()
+
+
+def kept(folder: Path) -> int:
+    """How many files there are, by the gateway's own books."""
+    with closing(sqlite3.connect(folder / "data/files/state.sqlite3", timeout=10)) as connection:
+        return connection.execute("SELECT count(*) FROM files").fetchone()[0]
 
 
 def test_ending_the_session_frees_its_files(tmp_path: Path) -> None:
     with serving(tmp_path) as gateway:
-        blobs = gateway.folder / "data/files/blobs"
         with StreamablePeer(gateway, "files") as peer:
             url, answered = _download(peer)
             assert answered.status == 200
             handle = upload(peer, b"some bytes")
             assert not peer.tool("measure", {"path": handle}).get("isError")
-            assert len(list(blobs.glob("*/*"))) == 2
-        eventually(lambda: not list(blobs.glob("*/*")), "the files to be gone")
+            assert kept(gateway.folder) == 2
+        eventually(lambda: kept(gateway.folder) == 0, "the files to be gone")
+        assert not list((gateway.folder / "data/files/blobs").glob("*/*"))
         late = http_request("GET", url)
         assert late.status == 410
         assert "session ended" in late.json["error"]

@@ -10,8 +10,8 @@ from typing import Final
 
 MAX_FOUND: Final = 100
 """Files that one call may yield."""
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class NotCapturable(Exception):
@@ -30,16 +30,16 @@ def open_confined(folder: Path, path: Path) -> int:
     if not parts or ".." in parts:
         raise NotCapturable("it is outside the workload's own folder")
     try:
-        current = os.open(folder, _FOLDER)
+        current = os.open(folder, FOLDER_FLAGS)
         device = os.fstat(current).st_dev
         for part in parts[:-1]:
-            inner = os.open(part, _FOLDER, dir_fd=current)
+            inner = os.open(part, FOLDER_FLAGS, dir_fd=current)
             os.close(current)
             current = inner
     except OSError as error:
         raise NotCapturable(f"its folder cannot be opened: {error.strerror}") from error
     try:
-        descriptor = os.open(parts[-1], _FILE, dir_fd=current)
+        descriptor = os.open(parts[-1], FILE_FLAGS, dir_fd=current)
     except OSError as error:
         raise NotCapturable(f"it cannot be opened: {error.strerror}") from error
     finally:

@@ -44,9 +44,10 @@ def translated() -> Generator[None]:
         raise
 
 
-async def in_syncing_thread(work: Callable[[Path], None], path: Path) -> None:
+async def in_syncing_thread(work: Callable[..., T], *arguments: object) -> T:
+    """The same for work that mostly waits until the disk has everything."""
     with translated():
-        await asyncio.get_running_loop().run_in_executor(_syncing, work, path)
+        return await asyncio.get_running_loop().run_in_executor(_syncing, work, *arguments)
 
 
 def sync_file(path: Path) -> None:

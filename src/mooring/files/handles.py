@@ -7,6 +7,7 @@ import hmac
 import re
 import secrets
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 from urllib.parse import quote, unquote
 
@@ -55,6 +56,7 @@ def new_id() -> str:
     return secrets.token_hex(16)
 
 
+@lru_cache(maxsize=4096)
 def scope_of(key: bytes, *facts: str) -> str:
     """The alias of a session or principal: always the same, and telling nothing about it."""
     return hmac.new(key, "\0".join(("scope", *facts)).encode(), hashlib.sha256).hexdigest()[:32]

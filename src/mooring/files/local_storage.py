@@ -51,6 +51,25 @@ class LocalStorage:
         folders = {path.parent for path in paths}
         await asyncio.gather(*(in_syncing_thread(sync_folder, folder) for folder in folders))
 
+    def write_now(self, blob: str, data: bytes) -> None:
+        """Blocking: a small blob, durable when this returns."""
+        temporary, target = self._incoming / blob, self._path(blob)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(descriptor, left) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temporary.replace(target)
+        sync_folder(target.parent)
+
+    def remove_now(self, blob: str) -> None:
+        """Blocking: forget a blob, whether it was there or not."""
+        for path in (self._incoming / blob, self._path(blob)):
+            path.unlink(missing_ok=True)
+
     async def adopt(self, path: Path, blob: str) -> None:
         await in_thread(self._adopt, path, blob)
 

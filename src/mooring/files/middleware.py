@@ -254,8 +254,11 @@ class FileAdapters:
                 return answer
             return await self._with_artifacts(exchange, answer, files, output, scope)
         finally:
-            await asyncio.shield(self.views.discard(self.views.folder(view) if is_own else output.folder))
-            self._bound.discard(view if is_own else "")
+            if is_own:
+                self._bound.discard(view)
+                await asyncio.shield(self.views.drop(view))
+            elif not output.is_tidied:
+                await asyncio.shield(self.views.discard(output.folder))
 
     def _place_of(self, exchange: Exchange, found: list[Any]) -> tuple[str | None, str]:
         """Whose files this call works with, and what its workload sees of them."""

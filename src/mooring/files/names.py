@@ -5,6 +5,7 @@ from __future__ import annotations
 import mimetypes
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Final
 
 MAX_NAME_BYTES: Final = 160
@@ -46,6 +47,7 @@ _EXTENSIONS: Final = {
 }
 
 
+@lru_cache(maxsize=1024)
 def safe_name(given: str, fallback: str = "file") -> str:
     """The last component of what somebody called a file; letters of every script stay as they are."""
     text = unicodedata.normalize("NFC", given.replace("\\", "/").rsplit("/", 1)[-1])
@@ -80,12 +82,17 @@ def sniff(head: bytes, name: str) -> str:
         return "image/webp" if head[8:12] == b"WEBP" else "audio/wav"
     if head[4:8] == b"ftyp":
         return "video/mp4"
-    guessed = mimetypes.guess_type(name, strict=False)[0]
+    guessed = _guessed(ending)
     if guessed is not None and not guessed.startswith("image/"):
         return guessed
     if guessed == "image/svg+xml":
         return guessed
     return "text/plain" if _is_text(head) else OCTETS
+
+
+@lru_cache(maxsize=1024)
+def _guessed(ending: str) -> str | None:
+    return mimetypes.guess_type(f"x{ending}", strict=False)[0] if ending else None
 
 
 def _is_text(head: bytes) -> bool:

@@ -17,6 +17,7 @@ from mooring.files.faults import FileFault
 from mooring.files.links import Links
 from mooring.files.locating import blocks, embedded, named_paths
 from mooring.files.names import is_textual, safe_name
+from mooring.files.quick import QuickKeeper
 from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
 from mooring.files.views import Views
@@ -29,7 +30,7 @@ MAX_RAW_BYTES: Final = 8 * 1024**2
 """Larger bytes are not repeated in a result, whatever the adapter says: they can be read or downloaded."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Output:
     """Where the tools of one call may write."""
 
@@ -38,6 +39,7 @@ class Output:
     reach: Path
     """The folder that a result may name files of."""
     view: str
+    is_tidied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class ArtifactMaker:
         self._server = server_id
         self._rules = rules
         self._capturer = Capturer(store)
+        self._quick = QuickKeeper(store)
 
     async def prepare(
         self, arguments: Arguments, producers: tuple[Producer, ...], view: str, *, alone: bool
@@ -85,12 +88,9 @@ class ArtifactMaker:
     ) -> list[FileRecord]:
         """Capture what was made and say so in the result."""
         try:
-            sources = await self._sources(result, producer, output)
+            sources, made = await self._captured(result, producer, output, scope)
             if not sources:
                 return []
-            made = await self._capturer.capture(
-                sources, Owner(scope, self._server), exposed=self._is_exposed(producer)
-            )
         except (FileFault, NotCapturable) as error:
             log.info("%s: an artifact was not captured: %s", self._server, error)
             _append(result, {"type": "text", "text": f"What the tool made was not kept: {error}"})
@@ -105,6 +105,26 @@ class ArtifactMaker:
         self._replace_paths(result, producer, sources, made)
         self._name(result, producer, made, client)
         return made
+
+    async def _captured(
+        self, result: Json, producer: Producer, output: Output, scope: str
+    ) -> tuple[list[Source], list[FileRecord]]:
+        """What was made, and what became of it."""
+        exposed = self._is_exposed(producer)
+        kept = await self._quick.keep(
+            output.folder,
+            scope,
+            self._server,
+            exposed=exposed,
+            tidy=lambda names: self._views.tidy(output.view, output.folder, names),
+        )
+        if kept is not None and kept.made:
+            output.is_tidied = True
+            return [OnDisk(output.folder, output.folder / name) for name in kept.names], kept.made
+        sources = await self._sources(result, producer, output)
+        if not sources:
+            return [], []
+        return sources, await self._capturer.capture(sources, Owner(scope, self._server), exposed=exposed)
 
     def _is_exposed(self, producer: Producer) -> bool:
         return producer.expose and self._rules.expose_as_resources

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from dataclasses import dataclass
 
@@ -32,9 +33,14 @@ class Usage:
         self.artifacts: defaultdict[str, int] = defaultdict(int)
         self.writing: defaultdict[str, int] = defaultdict(int)
         self.writing_in_all = 0
+        self._turn = threading.RLock()
 
     def add(self, scope: str, server: str, size: int) -> None:
-        """Count some bytes, or refuse them and count nothing."""
+        """Count some bytes, or refuse them and count nothing. From any thread."""
+        with self._turn:
+            self._add(scope, server, size)
+
+    def _add(self, scope: str, server: str, size: int) -> None:
         quotas = self.quotas
         if quotas.scope_bytes is not None and self.by_scope[scope] + size > quotas.scope_bytes:
             raise NoRoom(
@@ -50,11 +56,26 @@ class Usage:
         self.by_scope[scope] += size
 
     def remove(self, scope: str, server: str, size: int) -> None:
-        self.total -= size
-        self.by_server[server] -= size
-        self.by_scope[scope] -= size
-        if self.by_scope[scope] <= 0:
-            del self.by_scope[scope]
+        with self._turn:
+            self.total -= size
+            self.by_server[server] -= size
+            self.by_scope[scope] -= size
+            if self.by_scope[scope] <= 0:
+                del self.by_scope[scope]
+
+    def add_artifact(self, scope: str, server: str, size: int) -> None:
+        """Count a whole artifact, or refuse it and count nothing."""
+        with self._turn:
+            self.count_artifact(scope)
+            try:
+                self._add(scope, server, size)
+            except NoRoom:
+                self.forget_artifact(scope)
+                raise
+
+    def remove_artifact(self, scope: str, server: str, size: int) -> None:
+        self.remove(scope, server, size)
+        self.forget_artifact(scope)
 
     def load(self, scope: str, server: str, kind: str, size: int, count: int) -> None:
         """What was already there when we started; limits do not apply to it."""
@@ -83,14 +104,16 @@ class Usage:
 
     def count_artifact(self, scope: str) -> None:
         limit = self.quotas.artifacts_per_scope
-        if limit is not None and self.artifacts[scope] >= limit:
-            raise NoRoom(f"this session has {limit} artifacts, which is all it may have")
-        self.artifacts[scope] += 1
+        with self._turn:
+            if limit is not None and self.artifacts[scope] >= limit:
+                raise NoRoom(f"this session has {limit} artifacts, which is all it may have")
+            self.artifacts[scope] += 1
 
     def forget_artifact(self, scope: str) -> None:
-        self.artifacts[scope] -= 1
-        if self.artifacts[scope] <= 0:
-            del self.artifacts[scope]
+        with self._turn:
+            self.artifacts[scope] -= 1
+            if self.artifacts[scope] <= 0:
+                del self.artifacts[scope]
 
 
 def too_large(limit: int) -> TooLarge:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ class FileRecord:
     scope: str
     server: str
     blob: str
+    """What its bytes are called in the storage; nothing if they are few and stand in its own row."""
     name: str
     mime_type: str
     size: int
@@ -39,9 +40,12 @@ class FileRecord:
         return str(self.handle)
 
 
-def insert(connection: sqlite3.Connection, records: Iterable[FileRecord]) -> None:
+def insert(
+    connection: sqlite3.Connection, records: Iterable[FileRecord], data: Mapping[str, bytes] | None = None
+) -> None:
+    """`data` are the bytes, by id, of those files that have no blob."""
     connection.executemany(
-        f"INSERT INTO files ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608 - our own words
+        f"INSERT INTO files ({_COLUMNS}, data) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608 - our own words
         [
             (
                 record.id,
@@ -57,10 +61,19 @@ def insert(connection: sqlite3.Connection, records: Iterable[FileRecord]) -> Non
                 record.expires,
                 int(record.exposed),
                 record.note,
+                None if data is None else data.get(record.id),
             )
             for record in records
         ],
     )
+
+
+def small_data(connection: sqlite3.Connection, identifier: str) -> bytes:
+    """The bytes that stand in a file's own row."""
+    row = connection.execute("SELECT data FROM files WHERE id = ?", (identifier,)).fetchone()
+    if row is None or row["data"] is None:
+        raise FileNotFoundError(f"the bytes of {identifier} are gone")
+    return bytes(row["data"])
 
 
 def find(connection: sqlite3.Connection, identifier: str) -> FileRecord | None:

@@ -125,6 +125,10 @@ class FileStore:
 
     async def insert(self, made: list[FileRecord]) -> None:
         await self.database.run(lambda connection: records.insert(connection, made))
+        self.remember(made)
+
+    def remember(self, made: Sequence[FileRecord]) -> None:
+        """Keep these at hand: they are likely to be asked for."""
         for record in made:
             self._remember(record)
 
@@ -177,7 +181,14 @@ class FileStore:
         return [record for record in found if record.expires > now]
 
     def read(self, record: FileRecord, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
-        return self.storage.read(record.blob, start, record.size if stop is None else stop)
+        stop = record.size if stop is None else stop
+        return (
+            self.storage.read(record.blob, start, stop) if record.blob else self._small(record, start, stop)
+        )
+
+    async def _small(self, record: FileRecord, start: int, stop: int) -> AsyncIterator[bytes]:
+        data = await self.database.read(lambda connection: records.small_data(connection, record.id))
+        yield data[start:stop]
 
     async def read_all(self, record: FileRecord, start: int = 0, stop: int | None = None) -> bytes:
         return b"".join([block async for block in self.read(record, start, stop)])
@@ -249,7 +260,9 @@ class FileStore:
                 self.usage.forget_artifact(record.scope)
             if self.on_removed is not None:
                 self.on_removed(record)
-        await self.storage.delete([record.blob for record in taken])
+        blobs = [record.blob for record in taken if record.blob]
+        if blobs:
+            await self.storage.delete(blobs)
 
     async def _write_touches(self) -> None:
         touched, self._touched = self._touched, {}

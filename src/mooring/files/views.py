@@ -63,6 +63,7 @@ class Views:
         self._mode = 0o700 if reach is Reach.OURS else 0o777
         self._made: dict[tuple[str, str], Seen] = {}
         self._making: dict[tuple[str, str], asyncio.Lock] = {}
+        self._spare: dict[str, Path] = {}
 
     def folder(self, view: str) -> Path:
         """The directory of a view, on our side."""
@@ -71,8 +72,9 @@ class Views:
 
     def shown(self, path: Path) -> str:
         """A path of ours as the workload sees it."""
-        parts = path.relative_to(self._root).parts
-        return str(self._mounted.joinpath(*(parts[1:] if self._bound else parts)))
+        below = str(path).removeprefix(str(self._root))
+        assert below.startswith("/"), "only what is in a view is shown"
+        return f"{self._mounted}{below[below.index('/', 1) :] if self._bound else below}"
 
     def on_our_side(self, shown: str, view: str) -> Path | None:
         """A path as a workload that sees this view wrote it, on our side; nothing if it is in none."""
@@ -125,7 +127,7 @@ class Views:
     async def _copy(self, record: FileRecord, target: Path) -> Seen:
         temporary = target.parent / f".{new_id()}"
         await in_thread(lambda: target.parent.mkdir(exist_ok=True))
-        source = self._store.storage.path(record.blob)
+        source = self._store.storage.path(record.blob) if record.blob else None
         if source is not None:
             await in_thread(shutil.copyfile, source, temporary)
         else:
@@ -142,18 +144,32 @@ class Views:
 
     async def fresh_output(self, view: str) -> Path:
         """A new empty directory that belongs to one call."""
-        folder = self.folder(view)
-        target = folder / "out" / new_id()
-        await in_thread(self._make_output, folder, target)
-        return target
+        spare = self._spare.pop(view, None)
+        if spare is not None and spare.is_dir():
+            return spare
+        return await in_thread(self._make_output, self.folder(view))
 
-    def _make_output(self, folder: Path, target: Path) -> None:
+    def _make_output(self, folder: Path) -> Path:
+        target = folder / "out" / new_id()
         try:
             target.mkdir()
         except FileNotFoundError:  # the first call in this view
             self._prepare(folder)
             target.mkdir()
         target.chmod(self._mode)
+        return target
+
+    def tidy(self, view: str, folder: Path, names: list[str]) -> None:
+        """Blocking: remove the directory of a call with these files, and have one ready for the next."""
+        try:
+            for name in names:
+                (folder / name).unlink()
+            folder.rmdir()
+        except OSError:  # something came late
+            _remove(folder)
+        if view not in self._spare:
+            with suppress(OSError):
+                self._spare[view] = self._make_output(self.folder(view))
 
     async def discard(self, folder: Path) -> None:
         """Remove the directory of a call with whatever is left in it; links are removed, never followed."""
@@ -170,6 +186,7 @@ class Views:
         """The scope has ended, and with it what its workload could see."""
         for key in [key for key in self._made if key[0] == view]:
             del self._made[key]
+        self._spare.pop(view, None)
         await in_thread(_remove, self.folder(view))
 
     @staticmethod
