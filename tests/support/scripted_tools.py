@@ -44,7 +44,7 @@ ITEMS = [f"item://{number}" for number in range(1, 8)]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 RAW_RESULT = (
     b'{ "structuredContent" : {"z":1.0,"a":1e3,"big":123456789012345678901234567890,"n":null,"neg":-0.0,'
-    b'"e":"\\u00e9\\u2028\\ud83d\\ude00",'
+    b'"e":"\\u00e9\\u2028\\ud83d\\ude00\\ud83d",'
     b'"nested":{"$defs":{"x":{"$ref":"#/$defs/x"}},"empty":{},"list":[ ]}},'
     b'"content":[{"type":"text","text":"tab\\tslash\\/","futureField":[1,2.50]}],'
     b'"vendorField":{"b":1,"a":null},'

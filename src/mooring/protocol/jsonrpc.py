@@ -8,12 +8,14 @@ so that what was checked is what is sent.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 from msgspec import Raw
 
 from mooring.errors import InvalidRequest, ParseFailed
+from mooring.protocol import surrogates
 
 MAX_ID_BYTES: Final = 512
 """An id is echoed into every answer and kept while the call runs; nobody needs a longer one."""
@@ -66,12 +68,8 @@ def decode(data: bytes | Raw) -> Envelope:
     """Read one message; whatever is wrong with it is said as the JSON-RPC error it deserves."""
     try:
         envelope = _decode(data)
-    except msgspec.ValidationError as error:
-        raise InvalidRequest(f"not a JSON-RPC message: {error}") from None
-    except RecursionError:
-        raise InvalidRequest("the message is nested too deeply") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise ParseFailed(f"not valid JSON: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        envelope = _decode_again(data)
     if envelope.jsonrpc != "2.0":
         raise InvalidRequest('`jsonrpc` must be "2.0"')
     request_id = envelope.id
@@ -86,6 +84,18 @@ def decode(data: bytes | Raw) -> Envelope:
             raise InvalidRequest("`params` must be an object")
         envelope.params = EMPTY
     return envelope
+
+
+def _decode_again(data: bytes | Raw) -> Envelope:
+    """Say what is wrong with it, if it is not just a half character in what we pass on."""
+    try:
+        return surrogates.decoded(data, _decode) or _decode(data)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"not a JSON-RPC message: {error}") from None
+    except RecursionError:
+        raise InvalidRequest("the message is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ParseFailed(f"not valid JSON: {error}") from None
 
 
 def decode_plain_request(data: bytes) -> Envelope | None:
@@ -137,7 +147,7 @@ def _check_id(envelope: Envelope) -> None:
     raw = bytes(envelope.id)
     if raw == b"null" and envelope.error:
         envelope.id = EMPTY
-    elif not is_request_id(raw):
+    elif not is_request_id(raw) or surrogates.readable(raw) is not None:
         raise InvalidRequest("`id` must be a string or an integer")
     else:
         check_text(raw)
@@ -182,7 +192,7 @@ def is_batch(data: bytes) -> bool:
 def split_batch(data: bytes) -> list[Raw]:
     """The messages of a batch (2025-03-26), still undecoded."""
     try:
-        messages = _decode_batch(data)
+        messages = items(data)
     except RecursionError:
         raise InvalidRequest("the batch is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -217,7 +227,22 @@ def members(raw: bytes | Raw) -> dict[str, Raw]:
     try:
         return _decode_members(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        with suppress(msgspec.DecodeError, RecursionError, UnicodeDecodeError, ParseFailed):
+            found = surrogates.members(raw)
+            if found is not None:
+                return found
         raise InvalidRequest(f"expected a JSON object: {error}") from None
+
+
+def items(raw: bytes | Raw) -> list[Raw]:
+    """The items of a raw JSON array, each undecoded; raises what a decoder does."""
+    try:
+        return _decode_batch(raw)
+    except msgspec.DecodeError:
+        found = surrogates.items(raw, _decode_batch)
+        if found is None:
+            raise
+        return found
 
 
 def assemble(parts: Mapping[str, Raw | bytes]) -> bytes:

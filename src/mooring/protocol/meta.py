@@ -3,13 +3,14 @@ away."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 import msgspec
 from msgspec import Raw
 
-from mooring.errors import InvalidParams, UnsupportedVersion
-from mooring.protocol import jsonrpc
+from mooring.errors import InvalidParams, ParseFailed, UnsupportedVersion
+from mooring.protocol import jsonrpc, surrogates
 from mooring.protocol.versions import MODERN_VERSIONS
 
 PREFIX: Final = "io.modelcontextprotocol/"
@@ -63,6 +64,10 @@ def read_params(raw: bytes | Raw) -> Params:
     try:
         return _decode_params(raw)
     except (msgspec.DecodeError, RecursionError) as error:
+        with suppress(msgspec.DecodeError, RecursionError, ParseFailed):
+            found = surrogates.decoded(raw, _decode_params)
+            if found is not None:
+                return found
         raise InvalidParams(f"`params` cannot be read: {error}") from None
 
 
@@ -73,6 +78,10 @@ def read_meta(params: Params) -> Meta:
     try:
         return _decode_meta(params.meta)
     except (msgspec.DecodeError, RecursionError):
+        with suppress(msgspec.DecodeError, RecursionError, ParseFailed):
+            found = surrogates.decoded(params.meta, _decode_meta)
+            if found is not None:
+                return found
         raise InvalidParams("`params._meta` must be an object") from None
 
 

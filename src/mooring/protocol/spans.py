@@ -61,11 +61,12 @@ class ObjectScanner:
     The member called `inside` is looked into as well: `inner` knows its members, if it is an object.
     """
 
-    def __init__(self, inside: str | None = None, offset: int = 0) -> None:
+    def __init__(self, inside: str | None = None, offset: int = 0, most: int = MAX_MEMBERS) -> None:
         self.members: dict[str, Span] = {}
         self.short: dict[str, bytes] = {}
         self.inner: ObjectScanner | None = None
         self._inside = inside
+        self._most = most
         self._offset = offset
         self._state = _State.OPENING
         self._name: str | None = ""
@@ -86,7 +87,7 @@ class ObjectScanner:
                 raise ParseFailed("not valid UTF-8") from None
         position = self._take(data, 0)
         if self._crowded:
-            raise InvalidRequest(f"the message has more than {MAX_MEMBERS} members")
+            raise InvalidRequest(f"the message has more than {self._most} members")
         if position < len(data) and _BLANK.match(data, position).end() < len(data):  # type: ignore[union-attr]
             raise ParseFailed("not valid JSON: something follows the message")
         self._offset += len(data)
@@ -170,7 +171,7 @@ class ObjectScanner:
         self.short.pop(self._name, None)
         if is_plain and len(self._text) <= SHORT_BYTES:
             self.short[self._name] = bytes(self._text)
-        self._crowded = len(self.members) > MAX_MEMBERS
+        self._crowded = len(self.members) > self._most
 
     def _read_name(self, data: bytes, position: int) -> int:
         end = self._string_end(data, position)

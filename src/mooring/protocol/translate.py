@@ -128,7 +128,7 @@ def _member(entry: Raw, key: str) -> bytes:
 
 def _without_execution(tools: Raw) -> bytes:
     """`execution` told 2025-11-25 clients how a tool may run as a task; the extension tells it otherwise."""
-    kept = [jsonrpc.members(tool) for tool in msgspec.json.decode(tools, type=list[Raw])]
+    kept = [jsonrpc.members(tool) for tool in jsonrpc.items(tools)]
     for tool in kept:
         tool.pop("execution", None)
     return msgspec.json.encode(kept)
@@ -155,7 +155,7 @@ def _legacy_tools(tools: Raw, target: str) -> bytes:
     """
     if not bytes(tools).startswith(b"["):
         return bytes(tools)
-    kept = [jsonrpc.members(tool) for tool in msgspec.json.decode(tools, type=list[Raw])]
+    kept = [jsonrpc.members(tool) for tool in jsonrpc.items(tools)]
     for tool in kept:
         if "outputSchema" in tool:
             schema = msgspec.json.decode(tool["outputSchema"])
@@ -194,7 +194,7 @@ def _older_messages(messages: Raw, target: str) -> bytes:
 def _blocks(content: Raw) -> list[Raw] | None:
     """None: this is something of a server's own that only shares the name."""
     try:
-        return msgspec.json.decode(content, type=list[Raw])
+        return jsonrpc.items(content)
     except msgspec.DecodeError:
         return None
 
