@@ -180,7 +180,7 @@ class Gateway:
         stack.enter_context(self._directory)
         store = self._store = await stack.enter_async_context(Store(self._directory.database))
         secrets = SecretValues(lambda: self._ecosystem.secrets)
-        runtimes = Runtimes(config.storage.root)
+        runtimes = Runtimes(config.storage.root, config.runtimes.order, config.runtimes.bases)
         stack.push_async_callback(runtimes.close)
         launcher = Launcher(runtimes.choose, secrets, asyncio.Semaphore(STARTS_AT_ONCE))
         allows = admission(config, local_principal())

@@ -142,6 +142,30 @@ class Storage(Struct, frozen=True):
     ] = None
 
 
+class Runtimes(Struct, frozen=True):
+    """How servers are run."""
+
+    order: Annotated[
+        list[Literal["process", "podman", "docker"]],
+        Meta(
+            min_length=1,
+            description="Which way to try first, where nobody says how a server is run. The first that works "
+            "here and fits is taken: an image needs an engine, a command of this machine `process`.",
+        ),
+    ] = field(default_factory=lambda: ["process", "podman", "docker"])
+    npx_image: Annotated[
+        str, Meta(min_length=1, description="What an npm package's image is made of: it needs Node and npm.")
+    ] = "docker.io/library/node:22-slim"
+    uvx_image: Annotated[
+        str, Meta(min_length=1, description="What a Python package's image is made of: it needs Python.")
+    ] = "docker.io/library/python:3.12-slim"
+
+    @property
+    def bases(self) -> dict[Literal["npx", "uvx", "go"], str]:
+        """What images of packages are made of."""
+        return {"npx": self.npx_image, "uvx": self.uvx_image}
+
+
 class Trace(Struct, frozen=True):
     """Write what `mooring trace` shows to a file."""
 
@@ -342,6 +366,7 @@ class Config(Struct, frozen=True):
     results: Annotated[Results, Meta(description="Results too big for a model's context.")] = Results()
     core: Annotated[Core, Meta(description="What concerns all servers.")] = Core()
     storage: Annotated[Storage, Meta(description="Where files are kept.")] = Storage()
+    runtimes: Annotated[Runtimes, Meta(description="How servers are run.")] = Runtimes()
     trace: Annotated[Trace, Meta(description="Write the conversation to a file.")] = Trace()
     servers: Annotated[list[Server], Meta(description="The servers behind `/mcp/<id>`.")] = field(
         default_factory=list[Server]

@@ -11,13 +11,17 @@ import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
+
+import msgspec
 
 from mooring.transports.dialing import Folders
-from mooring.workloads.containers.connection import Connection, connect
+from mooring.workloads.containers.connection import NAME, OWNER, Connection, connect
 from mooring.workloads.containers.container import Container
 from mooring.workloads.containers.engines import EngineName, UsedEngines, current_engines
 from mooring.workloads.containers.images import digest_of, find_or_pull
+from mooring.workloads.containers.package_images import PackageImages
 from mooring.workloads.containers.settings import container_settings
 from mooring.workloads.containers.workload import ContainerWorkload
 from mooring.workloads.egress.proxy import EgressProxy
@@ -25,20 +29,22 @@ from mooring.workloads.ignore import hidden_below
 from mooring.workloads.profile_reading import mounts_of
 from mooring.workloads.runtime import (
     CannotRun,
+    CommandSource,
     ImageSource,
     Leftover,
     MountPoint,
     OnEvent,
     OnProgress,
+    PackageKind,
+    PackageSource,
     Resolved,
     RunningWorkload,
     WorkloadSpec,
     mounts_for,
 )
 from mooring.workloads.sandbox.bubblewrap import Files
+from mooring.workloads.sources.runners import package_of
 
-_OWNER: Final = "mooring.owner"
-_NAME: Final = "mooring.name"
 _INSTALL: Final = (
     "start one (`systemctl start docker`, `systemctl --user start podman.socket`), or name its socket in "
     "MOORING_DOCKER_SOCKET or MOORING_PODMAN_SOCKET"
@@ -48,7 +54,12 @@ _INSTALL: Final = (
 class ContainerRuntime:
     """Runs images with the first engine that answers, or the one of this name."""
 
-    def __init__(self, data: Path, wanted: EngineName | None = None) -> None:
+    def __init__(
+        self,
+        data: Path,
+        wanted: EngineName | None = None,
+        bases: Mapping[PackageKind, str] = MappingProxyType({}),
+    ) -> None:
         self.name = wanted or "container"
         self._data = data.absolute()
         self._wanted = wanted
@@ -57,6 +68,8 @@ class ContainerRuntime:
         self._owner = hashlib.sha256(str(self._data).encode()).hexdigest()[:16]
         self._files = Files(self._data / "sandbox")
         self._used = UsedEngines(self._data)
+        self._bases = bases
+        self._packages: PackageImages | None = None
 
     async def problem(self) -> str | None:
         if self._connection is not None:
@@ -77,19 +90,46 @@ class ContainerRuntime:
             if not await self.leftovers():
                 self._used.forget(self._connection.engine)
             await self._connection.close()
-            self._connection = None
+            self._connection = self._packages = None
 
     async def prepare(self, spec: WorkloadSpec, progress: OnProgress) -> Resolved:
         connection = await self._connected()
-        if not isinstance(spec.source, ImageSource):
-            raise CannotRun("containers run images: give one, or use `--runtime process` for a package")
-        found = await find_or_pull(connection.docker, spec.source.reference, progress)
-        return Resolved(
-            image=str(found["Id"]),
-            version=spec.source.reference,
-            integrity=digest_of(found),
-            tools=((connection.engine.name, connection.version),),
-        )
+        tool = (connection.engine.name, connection.version)
+        match spec.source:
+            case ImageSource(reference=reference):
+                found = await find_or_pull(connection.docker, reference, progress)
+                return Resolved(
+                    image=str(found["Id"]), version=reference, integrity=digest_of(found), tools=(tool,)
+                )
+            case PackageSource() as source:
+                resolved = await self._package(source, spec, progress)
+            case CommandSource(argv=argv):
+                package = package_of(argv)
+                if package is None:
+                    raise CannotRun(
+                        f"`{argv[0]}` is a program of this machine, which a container does not have: give an "
+                        "image or a package, or leave out `--runtime`"
+                    )
+                resolved = await self._package(package[0], spec, progress)
+                resolved = msgspec.structs.replace(resolved, argv=(*resolved.argv, *package[1]))
+            case _:
+                raise CannotRun("a remote server needs no runtime: leave out `--runtime`")
+        return msgspec.structs.replace(resolved, tools=(*resolved.tools, tool))
+
+    async def _package(self, source: PackageSource, spec: WorkloadSpec, progress: OnProgress) -> Resolved:
+        connection = await self._connected()
+        if self._packages is None:
+            self._packages = PackageImages(connection, partial(self._builder, connection))
+        base = spec.base_image or self._bases.get(source.scheme)
+        return await self._packages.image(source, base, spec.system_packages, progress)
+
+    async def _builder(
+        self, connection: Connection, proxy: EgressProxy, settings: dict[str, Any], files: bytes
+    ) -> Container:
+        """A container in which an image is made."""
+        labels = {OWNER: self._owner, NAME: "build"}
+        settings["Labels"] = labels
+        return await self._started(Container(connection, proxy, lambda _: None), labels, settings, files)
 
     async def start(
         self, spec: WorkloadSpec, resolved: Resolved, secrets: Mapping[str, str], on_event: OnEvent
@@ -113,7 +153,7 @@ class ContainerRuntime:
         connection = await self._connected()
         mounts = (*mounts_of(spec.profile, self._data / "volumes"), *spec.mounts)
         all_mounts = (*mounts, *mounts_for(folders))
-        labels = {_OWNER: self._owner, _NAME: spec.name}
+        labels = {OWNER: self._owner, NAME: spec.name}
         settings = container_settings(
             spec,
             all_mounts,
@@ -125,11 +165,15 @@ class ContainerRuntime:
             labels=labels,
             secrets=secrets,
         )
+        return await self._started(Container(connection, proxy, on_event), labels, settings)
+
+    async def _started(
+        self, container: Container, labels: dict[str, str], settings: dict[str, Any], files: bytes = b""
+    ) -> Container:
+        connection = await self._connected()
         self._used.note(connection.engine)
-        container = Container(connection, proxy, on_event)
-        number = next(self._numbers)
-        name = f"mooring-{self._owner[:8]}-{spec.name}-{os.getpid()}-{number}"
-        await container.start(name, settings, labels)
+        name = f"mooring-{self._owner[:8]}-{labels[NAME]}-{os.getpid()}-{next(self._numbers)}"
+        await container.start(name, settings, labels, files)
         return container
 
     def _hidden(self, mounts: tuple[MountPoint, ...], *, globally: bool) -> tuple[tuple[Path, Path], ...]:
@@ -151,11 +195,11 @@ class ContainerRuntime:
         if await self.problem() is not None:
             return ()
         docker = (await self._connected()).docker
-        found = await docker.containers.list(all=True, filters=f'{{"label":["{_OWNER}={self._owner}"]}}')
+        found = await docker.containers.list(all=True, filters=f'{{"label":["{OWNER}={self._owner}"]}}')
         return tuple(
             Leftover(
                 self.name,
-                str(entry["Labels"].get(_NAME, "")),
+                str(entry["Labels"].get(NAME, "")),
                 entry.id,
                 running=str(entry["State"]).lower() == "running",
             )

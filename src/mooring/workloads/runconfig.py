@@ -46,6 +46,15 @@ class HeaderForward(Struct, frozen=True, omit_defaults=True):
     add_headers_from_secret: dict[str, str] = field(default_factory=dict[str, str])
 
 
+class PackageImage(Struct, frozen=True, omit_defaults=True):
+    """How a package becomes an image, under a container engine."""
+
+    builder_image: str = ""
+    additional_packages: list[str] = field(default_factory=list[str])
+    build_with: list[str] = field(default_factory=list[str])
+    runtime_env: dict[str, str] = field(default_factory=dict[str, str])
+
+
 class LimitsWish(Struct, frozen=True, omit_defaults=True):
     """What the workload may use; what is not named keeps the runtime's default, null is no limit."""
 
@@ -115,6 +124,7 @@ class Fields(Struct, frozen=True):
     mutating_webhooks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     ignore_config: IgnoreConfig = IgnoreConfig()
     registry_server_name: str = ""
+    runtime_config: PackageImage = PackageImage()
     mooring: Extension = Extension()
 
 
@@ -283,6 +293,10 @@ def _check(fields: Fields) -> None:
         raise InvalidRunConfig("needs exactly one of `image`, `remote_url` and `mooring.command`")
     for entry in fields.secrets:
         split_secret(entry)
+    if fields.runtime_config.build_with:
+        raise InvalidRunConfig(
+            "`runtime_config.build_with` is not supported: build the image yourself and name it in `image`"
+        )
     for variable in fields.env_vars:
         if not variable or "=" in variable or "\0" in variable:
             raise InvalidRunConfig(f"`env_vars`: `{variable}` is not the name of a variable")

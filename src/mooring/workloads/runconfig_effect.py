@@ -36,7 +36,7 @@ def spec_of(config: RunConfig, *, max_message_bytes: int = 64 * 1024**2) -> Work
         name=fields.name,
         source=source_of(fields),
         arguments=tuple(fields.cmd_args),
-        env=dict(fields.env_vars),
+        env={**fields.runtime_config.runtime_env, **fields.env_vars},
         profile=profile,
         mounts=mounts,
         limits=_limits(fields),
@@ -47,6 +47,8 @@ def spec_of(config: RunConfig, *, max_message_bytes: int = 64 * 1024**2) -> Work
         labels=dict(fields.container_labels),
         cwd=Path(fields.mooring.cwd) if fields.mooring.cwd else None,
         sandbox=fields.mooring.sandbox,
+        base_image=fields.runtime_config.builder_image or None,
+        system_packages=tuple(fields.runtime_config.additional_packages),
         max_message_bytes=max_message_bytes,
         ignore_globally=fields.ignore_config.LoadGlobal,
     )

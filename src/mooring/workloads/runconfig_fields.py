@@ -61,7 +61,6 @@ FIELDS: Final[Mapping[str, Refused | Kept]] = {
     "allow_docker_gateway": Refused("name the host in `permission_profile.network.outbound.allow_host`"),
     "strict_protocol_validation": Kept(),
     "stateless": Kept(),
-    "runtime_config": Refused("build the image yourself and name it in `image`"),
 }
 """`stateless` is found out, `strict_protocol_validation` always on, and the network always isolated."""
 

@@ -114,6 +114,10 @@ class WorkloadSpec(Struct, frozen=True):
     labels: dict[str, str] = field(default_factory=dict[str, str])
     cwd: Path | None = None
     sandbox: Sandbox = "on"
+    base_image: str | None = None
+    """What the image of a package is made of, under a container engine. `None`: the configured one."""
+    system_packages: tuple[str, ...] = ()
+    """What is installed into that image besides."""
     max_message_bytes: int = 64 * 1024**2
     ignore_globally: bool = True
     """Whether the user's own ignore file hides files too."""

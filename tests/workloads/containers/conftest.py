@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from tests.workloads.containers import setup
 
+from mooring.workloads.containers.engines import current_engines
+
 collect_ignore_glob = [] if os.environ.get("MOORING_TEST_CONTAINERS") == "1" else ["test_*.py"]
 
 
@@ -29,6 +31,16 @@ def engine(request: pytest.FixtureRequest) -> Iterator[str]:
     start = {"podman": setup.podman, "docker": setup.docker}[request.param]
     with start(folder) as socket, pytest.MonkeyPatch.context() as patch:
         patch.setenv(f"MOORING_{request.param.upper()}_SOCKET", str(socket))
-        setup.import_image(socket, setup.IMAGE, setup.python_image())
+        setup.import_image(socket, setup.IMAGE, setup.python_image(folder / "python.tar"))
         yield request.param
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def base_image(engine: str, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An image with what public base images have, at the engine."""
+    archive = setup.tools_image(tmp_path_factory.mktemp("tools") / "tools.tar")
+    socket = next(found.socket for found in current_engines() if found.name == engine)
+    setup.import_image(socket, setup.TOOLS_IMAGE, archive)
+    archive.unlink()
+    return setup.TOOLS_IMAGE

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import shutil
@@ -24,6 +23,7 @@ PACKAGES = (
 )
 START_SECONDS = 60.0
 IMAGE = "localhost/mooring-test-python:latest"
+TOOLS_IMAGE = "localhost/mooring-test-tools:latest"
 PYTHON = f"/usr/bin/{Path('/usr/bin/python3').resolve().name}"
 # Limits below what any machine allows: raising them takes a right that root does not have everywhere.
 CONTAINERS_CONF = """\
@@ -107,15 +107,14 @@ def _unmount_below(folder: Path) -> None:
         subprocess.run(["umount", "--lazy", place], check=False)
 
 
-def import_image(socket: Path, name: str, archive: bytes) -> None:
+def import_image(socket: Path, name: str, archive: Path) -> None:
     """Make an image of a root file system."""
     url = f"http://localhost/v1.40/images/create?fromSrc=-&repo={name.rpartition(':')[0]}"
     done = subprocess.run(
         [
-            *("curl", "--silent", "--fail-with-body", "--unix-socket", str(socket)),
-            *("-X", "POST", "-H", "Content-Type: application/x-tar", "--data-binary", "@-", url),
+            *("curl", "--silent", "--fail-with-body", "--unix-socket", str(socket), "-X", "POST"),
+            *("-H", "Content-Type: application/x-tar", "-T", str(archive), url),
         ],
-        input=archive,
         capture_output=True,
         check=False,
         timeout=120,
@@ -123,30 +122,64 @@ def import_image(socket: Path, name: str, archive: bytes) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def python_image() -> bytes:
-    """A root file system with the distribution's Python and nothing else, as a tar archive."""
-    python = Path("/usr/bin/python3").resolve()
-    library = Path("/usr/lib") / python.name
-    files = {python, *_shared_libraries(python)}
-    for extension in (library / "lib-dynload").glob("*.so"):
-        files |= _shared_libraries(extension)
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as archive:
-        archive.add(library, str(library), filter=_wanted)
-        for file in sorted(files):
-            archive.add(file.resolve(), str(file))
+def python_image(archive: Path) -> Path:
+    """A root file system with the distribution's Python and nothing else."""
+    library = Path("/usr/lib") / Path(PYTHON).name
+    _write_root(archive, [Path(PYTHON), *(library / "lib-dynload").glob("*.so")], [library])
+    return archive
+
+
+def tools_image(archive: Path) -> Path:
+    """A root file system with Python, uv, Node, npm and git of this machine, as a public base image."""
+    library = Path("/usr/lib") / Path(PYTHON).name
+    found = [shutil.which(name) for name in ("sh", "node", "npm", "git", *COREUTILS)]
+    uv = Path(sys.executable).with_name("uv")
+    programs = [Path(name) for name in found if name] + [Path(PYTHON), Path("/usr/bin/python3"), uv]
+    _write_root(
+        archive,
+        [*programs, *(library / "lib-dynload").glob("*.so")],
+        [library, *(Path(folder) for folder in TREES if Path(folder).is_dir())],
+        {uv: "usr/bin/uv"},
+    )
+    return archive
+
+
+COREUTILS = ("env", "rm", "mkdir", "cat", "ls", "uname", "dirname", "readlink", "sed")
+TREES = (
+    *("/usr/lib/node_modules", "/usr/share/nodejs", "/usr/share/node_modules", "/usr/share/npm"),
+    *("/usr/lib/git-core", "/usr/share/git-core", "/usr/lib/x86_64-linux-gnu/nodejs"),
+    *("/etc/ssl/certs", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates"),
+)
+
+
+def _write_root(
+    archive: Path, programs: list[Path], trees: list[Path], places: dict[Path, str] | None = None
+) -> None:
+    wanted: dict[str, Path] = {}
+    for program in programs:
+        for file in (program, *_shared_libraries(program)):
+            place = (places or {}).get(file, str(file))
+            if file.is_symlink() and file.parent == Path("/usr/bin"):
+                wanted[place] = file
+                place = str(file.resolve())
+            wanted[place] = file.resolve()
+    with tarfile.open(archive, mode="w") as root:
+        for tree in trees:
+            root.add(tree, str(tree), filter=_wanted)
+        for place, file in sorted(wanted.items()):
+            if not any(Path(place).is_relative_to(tree) for tree in trees):
+                root.add(file, place)
         for name in ("lib", "lib64", "bin"):
             if Path(f"/{name}").is_symlink():
-                archive.add(f"/{name}", name)
-        archive.add(HOSTILE, "server.py")
-    return buffer.getvalue()
+                root.add(f"/{name}", name)
+        root.add(HOSTILE, "server.py")
 
 
 HOSTILE = Path(__file__).parents[3] / "examples/hostile/server.py"
 
 
 def _wanted(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    unneeded = ("__pycache__", "/test", "/idlelib", "/tkinter", "/ensurepip", "/lib2to3", "config-3")
+    unneeded = ("__pycache__", "/test", "/idlelib", "/tkinter", "/dist-packages", "/lib2to3", "config-3")
     return None if any(part in entry.name for part in unneeded) else entry
 
 

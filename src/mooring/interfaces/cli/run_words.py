@@ -83,6 +83,14 @@ def _add_run(commands: Any, where: argparse.ArgumentParser) -> None:
         help="how to run it (default: whatever fits)",
     )
     run.add_argument(
+        "--runtime-image",
+        metavar="IMAGE",
+        help="what the image of a package is made of, under a container engine (default: as configured)",
+    )
+    _add_repeated(
+        run, "--runtime-add-package", "NAME", "install this system package into that image; may be repeated"
+    )
+    run.add_argument(
         "--share",
         choices=["global", "principal", "client", "call"],
         help="who shares one process (default: each client has its own)",

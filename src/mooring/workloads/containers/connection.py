@@ -19,6 +19,9 @@ from mooring.workloads.containers.engines import Engine
 
 log = logging.getLogger(__name__)
 
+OWNER: Final = "mooring.owner"
+NAME: Final = "mooring.name"
+"""Labels by which our containers are found again."""
 ASK_SECONDS: Final = 20.0
 REMOVE_TRIES: Final = 50
 REMOVE_PAUSE_SECONDS: Final = 0.2

@@ -44,13 +44,23 @@ class Container:
     def said(self, data: bytes) -> None:
         self._on_event(Said(data))
 
-    async def start(self, name: str, settings: dict[str, Any], labels: dict[str, str]) -> None:
-        """The network first, the proxy into it, then the server: it never runs without its walls."""
+    @property
+    def server(self) -> DockerContainer:
+        assert self._server is not None
+        return self._server
+
+    async def start(
+        self, name: str, settings: dict[str, Any], labels: dict[str, str], files: bytes = b""
+    ) -> None:
+        """The network first, the proxy into it, then the server: it never runs without its walls. `files`
+        is an archive that is unpacked in it before."""
         try:
             await self._holder.start(f"{name}-holder", labels)
             join = f"container:{self._holder.id}"
             settings["HostConfig"] |= {"NetworkMode": join, "PidMode": join}
             self._server = await self._connection.docker.containers.create(settings, name=name)
+            if files:
+                await self._server.put_archive("/", files)
             self.stream = self._server.attach(stdin=settings["OpenStdin"], stdout=True, stderr=True)
             await self.stream._init()  # pyright: ignore[reportPrivateUsage]  before the start, or output is lost
             await self._server.start()

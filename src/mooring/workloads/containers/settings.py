@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from mooring.workloads.containers.engines import EngineName
+from mooring.workloads.containers.recipes import PLACE
 from mooring.workloads.egress.proxy import PORT
 from mooring.workloads.environment import arguments_of, port_variables, proxy_variables
 from mooring.workloads.runtime import MountPoint, WorkloadSpec
+from mooring.workloads.sandbox.errand import LIMITS
 from mooring.workloads.sandbox.plan import checked
 
 TEMPORARY: Final = "/tmp"  # noqa: S108  the container's own
@@ -60,6 +62,35 @@ def container_settings(
             "Privileged": spec.profile.privileged,
             **({} if spec.profile.privileged else _without_rights()),
             **_limits(spec, engine),
+        },
+    }
+
+
+def build_settings(image: str, script: str, *, installs: bool) -> dict[str, Any]:
+    """A container that changes its own root file system, which then becomes an image."""
+    # What a system's package manager needs in order to give files their owners.
+    rights = {"CapAdd": ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"]} if installs else {}
+    environment = proxy_variables(f"127.0.0.1:{PORT}")
+    return {
+        "Image": image,
+        "Entrypoint": ["/bin/sh", "-euc", script],
+        "Cmd": [],
+        "User": "0:0",
+        "WorkingDir": PLACE,
+        "Env": [f"{name}={value}" for name, value in environment.items()],
+        "OpenStdin": False,
+        "AttachStdin": False,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "Tty": False,
+        "HostConfig": {
+            "CapDrop": ["ALL"],
+            **rights,
+            "SecurityOpt": ["no-new-privileges"],
+            "LogConfig": {"Type": "none"},
+            "Memory": LIMITS.memory_bytes,
+            "MemorySwap": LIMITS.memory_bytes,
+            "PidsLimit": LIMITS.processes,
         },
     }
 

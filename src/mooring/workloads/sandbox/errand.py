@@ -65,9 +65,8 @@ class Errands:
             if isinstance(event, Said):
                 output.extend(event.data)
 
-        outbound = Outbound(insecure_allow_all=True, allow_host=await _named_addresses(errand.hosts))
         refused: list[str] = []
-        gate = Gate(EgressPolicy.of(outbound), lambda event: refused.append(event.target))
+        gate = Gate(await install_policy(errand.hosts), lambda event: refused.append(event.target))
         proxy = EgressProxy(gate)
         try:
             code = await self._run(errand, proxy, hear)
@@ -130,8 +129,13 @@ class Errands:
         )
 
 
+async def install_policy(hosts: Sequence[str]) -> EgressPolicy:
+    """The internet, and these hosts wherever they are: a package registry may well be in the house."""
+    return EgressPolicy.of(Outbound(insecure_allow_all=True, allow_host=await _named_addresses(hosts)))
+
+
 async def _named_addresses(hosts: Sequence[str]) -> tuple[str, ...]:
-    """The hosts and their addresses: a package registry may well be in the house."""
+    """The hosts and their addresses."""
     loop = asyncio.get_running_loop()
     found: dict[str, None] = {}
     for host in hosts:
