@@ -18,6 +18,7 @@ INVALID_PARAMS = -32602
 MAX_BATCH = 100
 MAX_SUBSCRIPTIONS = 1_000
 MAX_TASKS_PER_CLIENT = 100
+MAX_TASKS = 1_000
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Journal:
 def gateway(tmp_path_factory: pytest.TempPathFactory, journal: Journal) -> Iterator[Gateway]:
     folder = tmp_path_factory.mktemp("bounds-gateway")
     with http_server("http", journal.path) as http:
-        servers = [stdio_server("stdio", journal.path), http]
+        servers = [stdio_server("stdio", journal.path), http, {**http, "id": "tasks"}]
         with running_gateway(folder, servers) as gateway:
             yield gateway
 
@@ -77,6 +78,37 @@ def test_a_client_keeps_so_many_tasks_and_gets_room_when_they_are_over(gateway: 
             return False
 
         eventually(has_room, "the cancelled tasks to be forgotten")
+
+
+def test_a_server_keeps_so_many_tasks_of_all_its_clients_and_gets_room_when_one_is_over(
+    gateway: Gateway,
+) -> None:
+    def start(peer: Peer, tool: str, ttl: int) -> str:
+        return peer.request("tools/call", {**tool_params(tool), "task": {"ttl": ttl}})["task"]["taskId"]
+
+    def kept(peer: Peer, count: int) -> None:
+        for _ in range(count):
+            start(peer, "echo", 3_600_000)
+
+    with ExitStack() as stack:
+        peers = [stack.enter_context(StreamablePeer(gateway, "tasks")) for _ in range(12)]
+        for peer in peers[:9]:
+            kept(peer, MAX_TASKS_PER_CLIENT)
+        kept(peers[9], MAX_TASKS - 9 * MAX_TASKS_PER_CLIENT - 1)
+        last = start(peers[10], "wait", 0)
+        with pytest.raises(RpcRefused, match="too many tasks; wait for some to finish") as refused:
+            start(peers[11], "echo", 0)
+        assert refused.value.code == INVALID_PARAMS
+        assert peers[11].tool("echo", {"text": "x"})["content"][0]["text"] == "x", "plain calls go on"
+        assert len(peers[0].request("tasks/list")["tasks"]) == MAX_TASKS_PER_CLIENT
+        peers[10].request("tasks/cancel", {"taskId": last})
+
+        def has_room() -> bool:
+            with suppress(RpcRefused):
+                return bool(start(peers[11], "echo", 0))
+            return False
+
+        eventually(has_room, "the cancelled task to be forgotten")
 
 
 @pytest.mark.parametrize("member", ["resourceSubscriptions", "taskIds"])

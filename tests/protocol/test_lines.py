@@ -13,7 +13,9 @@ from mooring.protocol.lines import (
     NOT_JSON,
     NOT_UTF8,
     TOO_LONG,
+    UNFINISHED,
     Line,
+    LinePart,
     LineReader,
     Message,
     Noise,
@@ -167,3 +169,39 @@ def test_the_last_line_counts_without_its_newline() -> None:
     assert reader.feed(b'{"a":1}\n{"b"') == [Message(b'{"a":1}')]
     assert reader.finish() == [Message(b'{"b"')]
     assert reader.finish() == []
+
+
+@given(
+    st.lists(
+        st.sampled_from([b'{"a":"bcdefghij"}', b"\xef\xbb\xbf {}", b"[1,2,3,4,5,6]", b"noise noise", b"{}"])
+    ),
+    cuts,
+    st.sampled_from([b"\n", b"\r\n"]),
+)
+def test_long_objects_come_in_parts_that_add_up_to_the_same_messages(
+    lines: list[bytes], sizes: list[int], end: bytes
+) -> None:
+    stream = b"".join(line + end for line in lines)
+    reader, heard, parts = LineReader(1000, 4), [], []
+    for piece in pieces(stream, sizes):
+        for line in reader.feed(piece):
+            if isinstance(line, LinePart):
+                parts.append(line.data)
+                if line.last:
+                    heard.append(Message(b"".join(parts).strip()))
+                    parts.clear()
+            else:
+                heard.append(line)
+    assert not parts
+    assert heard + reader.finish() == read([stream])
+
+
+def test_a_long_object_that_gets_too_long_ends_in_noise_and_the_next_line_is_read() -> None:
+    reader = LineReader(100, 10)
+    heard = [line for _ in range(20) for line in reader.feed(b'{"abcdefg')]
+    assert [type(line) for line in heard] == [*[LinePart] * 10, Noise]
+    assert heard[-1] == Noise(b'{"abcdefg{"abcdefg', TOO_LONG)
+    assert reader.feed(b"\n{}\n") == [Message(b"{}")]
+    assert reader.feed(b'{"unfinished": 1') == [LinePart(b'{"unfinished": 1', False)]
+    assert reader.finish() == [Noise(b'{"unfinished": 1', UNFINISHED)]
+    assert reader.feed(b"{}\n") == [Message(b"{}")]

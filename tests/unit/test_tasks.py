@@ -224,3 +224,24 @@ def test_the_word_task_elsewhere_is_no_wish() -> None:
 )
 def test_a_client_knows_tasks_if_it_declares_the_extension(capabilities: bytes, declared: bool) -> None:
     assert tasks.declares_extension(capabilities) is declared
+
+
+async def test_what_all_tasks_weigh_together_has_a_limit_and_large_results_come_back_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tasks, "MAX_TASK_BYTES", 4_000_000)  # as it is, this would fill a disk
+    kept = table()
+    text = b"x" * (tasks.MAX_TASK_BYTES // 4)
+    large = b'{"jsonrpc":"2.0","id":1,"result":{"content":"%b"}}' % text
+    records = [started(kept, ttl=0) for _ in range(4)]
+    for record in records[:3]:
+        answer(record, large)
+    answer(started(kept), RESULT)
+    answer(records[3], large)
+    with pytest.raises(InvalidParams, match="too many tasks"):
+        started(kept)
+    found = records[0].answer
+    assert found is not None
+    assert bytes(found.result) == b'{"content":"%b"}' % text
+    kept.sweep(records[3].ended_at + 1)
+    assert started(kept)

@@ -61,7 +61,13 @@ class Limits(Struct, frozen=True):
         int, Meta(ge=1024, extra=BYTES, description="Largest request body a client may send.")
     ] = 8 * 1024**2
     max_message_bytes: Annotated[
-        int, Meta(ge=1024, extra=BYTES, description="Largest single message a server may send.")
+        int,
+        Meta(
+            ge=1024,
+            extra=BYTES,
+            description="Largest single message a server may send. Large ones flow through, or wait on disk "
+            "in the data directory; they are not held in memory.",
+        ),
     ] = 64 * 1024**2
     max_connections: Annotated[
         int, Meta(ge=1, description="Open client connections; further ones wait or are refused.")

@@ -21,8 +21,9 @@ from mooring.errors import InvalidParams
 from mooring.gateway.exchange import ANONYMOUS, Client, Exchange, Sink
 from mooring.gateway.interactions import Interactions, SuspendedCall
 from mooring.protocol import jsonrpc, meta
+from mooring.protocol.jsonrpc import EMPTY
 from mooring.protocol.versions import Era
-from mooring.transports.spool import Kept
+from mooring.transports.spool import Kept, spilled
 from mooring.transports.wire import Answer, Leg, Relay
 
 PREFIX: Final = "mooring-task-"
@@ -41,7 +42,8 @@ class TaskRecord:
     """One task and what has become of it."""
 
     __slots__ = (
-        "answer",
+        "_answer",
+        "_result",
         "created",
         "ended_at",
         "exchange",
@@ -58,7 +60,8 @@ class TaskRecord:
         self.exchange = exchange
         self.ttl_ms = ttl_ms
         self.status = "working"
-        self.answer: Answer | None = None
+        self._answer: Answer | None = None
+        self._result: bytes | Kept = b""
         self.finished = asyncio.Event()
         self.listener: Sink | None = None
         self.created = self.updated = _timestamp()
@@ -79,13 +82,24 @@ class TaskRecord:
     def end(self, status: str, answer: Answer | None) -> None:
         if not self.finished.is_set():
             self.change(status)
-            self.answer = answer
+            if answer is not None:  # a large one waits on disk to be asked for
+                self._result = spilled(bytes(answer.result))
+                self._answer = msgspec.structs.replace(answer, result=EMPTY)
             self.ended_at = monotonic()
             self.finished.set()
 
     @property
+    def answer(self) -> Answer | None:
+        if self._answer is None:
+            return None
+        result = self._result if isinstance(self._result, bytes) else self._result.load()
+        return msgspec.structs.replace(self._answer, result=result)
+
+    @property
     def size(self) -> int:
-        return 0 if self.answer is None else len(self.answer.result) + len(self.answer.error)
+        """What it costs, in memory or on disk."""
+        result = len(self._result) if isinstance(self._result, bytes) else self._result.length
+        return result if self._answer is None else result + len(self._answer.error)
 
     def describe(self, era: Era) -> dict[str, Any]:
         """The task object, with the member names of the era."""
@@ -216,15 +230,14 @@ class TaskTable:
             await record.finished.wait()
         finally:
             record.listener = None
-        if record.answer is None:
+        answer = record.answer
+        if answer is None:
             raise InvalidParams("the task was cancelled")
-        if record.answer.error:
-            return record.answer
+        if answer.error:
+            return answer
         related = msgspec.json.encode({"taskId": record.id})
-        return Answer(
-            version=record.answer.version,
-            result=meta.with_meta(record.answer.result, meta.RELATED_TASK, related),
-        )
+        result = meta.with_meta(answer.result, meta.RELATED_TASK, related)
+        return Answer(version=answer.version, result=result)
 
     # The extension of 2026-07-28
 
@@ -252,10 +265,9 @@ class TaskTable:
                 name: {"method": method, "params": Raw(bytes(params) or b"{}")}
                 for name, (method, params, _) in parked.questions.items()
             }
-        elif record.answer is not None and record.answer.error:
-            detail["error"] = Raw(bytes(record.answer.error))
-        elif record.answer is not None:
-            detail["result"] = Raw(bytes(record.answer.result))
+        elif (answer := record.answer) is not None:
+            name, value = ("error", answer.error) if answer.error else ("result", answer.result)
+            detail[name] = Raw(bytes(value))
         return detail
 
 
