@@ -3,8 +3,8 @@
 It knows nothing of Mooring: `count_words` wants a path to read, `make_poster` a path to write. The adapters
 in `mooring.yaml` let clients on other machines use both.
 
-    mooring upload --server papers README.md
-    mooring tool call papers make_poster text="Hello"
+    mooring tool call papers count_words path@=README.md
+    mooring tool call papers make_poster text=Ahoy filename=ahoy.svg
 """
 
 from __future__ import annotations

@@ -33,7 +33,8 @@ try in another terminal:
   {command} status --config {config}
   {command} tool list notes --config {config}
   {command} tool call weather forecast city=Bergen --config {config}
-  {command} tool call papers make_poster text=Hello filename=hello.svg --config {config}
+  {command} tool call papers count_words path@=README.md --config {config}
+  {command} tool call papers make_poster text=Ahoy filename=ahoy.svg --output data --config {config}
   {command} trace library --config {config}
 Ctrl-C stops everything
 """

@@ -108,6 +108,39 @@ def test_a_person_sends_files_in_a_browser(gateway: Gateway, browser: Any, tmp_p
         page.close()
 
 
+def test_a_call_from_the_terminal_sends_and_saves_files(gateway: Gateway, tmp_path: Path) -> None:
+    source = tmp_path / "words.txt"
+    source.write_text("quiet words")
+    call = ["tool", "call", "files"]
+    made = gateway.command(
+        *call, "convert", f"path@={source}", "filename=loud.txt", "--output", str(tmp_path / "here")
+    )
+    assert made.returncode == 0, made.stderr
+    saved = tmp_path / "here/loud.txt"
+    assert saved.read_text() == "QUIET WORDS"
+    assert f"saved {saved} (11 B)" in made.stderr
+    assert made.stdout.endswith(f"to {saved}\n")
+    assert "artifact://" not in made.stdout
+    assert "Download" not in made.stdout
+    again = gateway.command(
+        *call, "convert", f"path@={source}", "filename=loud.txt", "--output", str(tmp_path / "here")
+    )
+    assert f"saved {tmp_path}/here/loud-2.txt" in again.stderr
+    several = gateway.command(*call, "measure_all", f"paths@={source}", f"paths@={source}")
+    assert [line.split()[0] for line in several.stdout.splitlines()] == ["11", "11"]
+    as_json = gateway.command(
+        *call, "write", "filename=a.txt", "count:=2", "--format", "json", "--output", str(tmp_path / "two")
+    )
+    assert len(json.loads(as_json.stdout)["_meta"]["artifacts"]) == 2
+    assert sorted(path.name for path in (tmp_path / "two").iterdir()) == ["a-1.txt", "a.txt"]
+
+
+def test_a_file_that_cannot_be_sent_is_said(gateway: Gateway, tmp_path: Path) -> None:
+    refused = gateway.command("tool", "call", "files", "measure", f"path@={tmp_path}/none")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "is not a file" in refused.stderr
+
+
 def _drop(page: Any, name: str, text: str) -> None:
     data = page.evaluate_handle(
         """([name, text]) => {

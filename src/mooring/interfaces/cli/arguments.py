@@ -1,18 +1,28 @@
-"""Arguments of a tool as somebody types them: one JSON object, or `key=value` and `key:=JSON`."""
+"""Arguments of a tool as somebody types them: a JSON object, or `key=value`, `key:=JSON` and `key@=FILE`."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Literal, cast
 
 from mooring.interfaces.cli.failure import Failed
 
-_FORMS = "write key=value, key:=JSON, or one JSON object"
+_FORMS = "write key=value, key:=JSON, key@=FILE, or one JSON object"
 
 
-def tool_arguments(words: list[str], schema: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The arguments; the tool's schema is asked for only where it decides what a value is."""
+def _no_files(path: Path) -> str:
+    raise Failed(f"`{path}` cannot be sent: no tool is called here")
+
+
+def tool_arguments(
+    words: list[str], schema: Callable[[], dict[str, Any]], send: Callable[[Path], str] = _no_files
+) -> dict[str, Any]:
+    """The arguments; the tool's schema is asked for only where it decides what a value is.
+
+    `send` hands a file over and says what the tool gets in its place.
+    """
     if not words:
         return {}
     if words[0].lstrip().startswith("{"):
@@ -20,11 +30,27 @@ def tool_arguments(words: list[str], schema: Callable[[], dict[str, Any]]) -> di
     properties: dict[str, Any] | None = None
     values: dict[str, Any] = {}
     for word in words:
-        key, value, is_json = _split(word)
-        if not is_json and properties is None:
-            properties = schema().get("properties") or {}
-        values[key] = _decoded(key, value) if is_json else _by_schema(key, value, (properties or {}).get(key))
+        key, value, form = _split(word)
+        if form == "json":
+            values[key] = _decoded(key, value)
+            continue
+        if properties is None:
+            properties = cast("dict[str, Any]", schema().get("properties") or {})
+        if form == "file":
+            values[key] = _with_file(values.get(key), send(Path(value)), properties.get(key))
+        else:
+            values[key] = _by_schema(key, value, properties.get(key))
     return values
+
+
+def _with_file(before: Any, handle: str, schema: Any) -> Any:
+    """One file, or one more where the tool takes several."""
+    if isinstance(before, list):
+        return [*cast("list[Any]", before), handle]
+    if before is not None:
+        return [before, handle]
+    takes_several = isinstance(schema, dict) and cast("dict[str, Any]", schema).get("type") == "array"
+    return [handle] if takes_several else handle
 
 
 def words_as_texts(words: list[str]) -> dict[str, str]:
@@ -32,13 +58,15 @@ def words_as_texts(words: list[str]) -> dict[str, str]:
     return {key: value for key, value, _ in map(_split, words)}
 
 
-def _split(word: str) -> tuple[str, str, bool]:
+def _split(word: str) -> tuple[str, str, Literal["text", "json", "file"]]:
     key, equals, value = word.partition("=")
     if not equals or not key:
         raise Failed(f"`{word}` is not an argument: {_FORMS}")
     if key.endswith(":") and len(key) > 1:
-        return key[:-1], value, True
-    return key, value, False
+        return key[:-1], value, "json"
+    if key.endswith("@") and len(key) > 1:
+        return key[:-1], value, "file"
+    return key, value, "text"
 
 
 def _json_object(words: list[str]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from mooring.interfaces.cli.output import duration, one_line, print_table, size
 
 BLOCK_BYTES = 256 * 1024
 STALL_SECONDS = 60.0
+MOST_NAMES = 10_000
 
 
 def list_artifacts(arguments: argparse.Namespace) -> int:
@@ -51,14 +52,42 @@ def list_artifacts(arguments: argparse.Namespace) -> int:
 def get_artifact(arguments: argparse.Namespace) -> int:
     """Save one, under its own name or where the person says; never over an existing file by accident."""
     socket = find_socket(arguments)
-    identifier = _identifier(arguments.artifact)
-    link = _posted(socket, f"/api/v1/artifacts/{quote(identifier, safe='')}/link")
+    link = _link(socket, arguments.artifact)
     if arguments.output == "-":
         _fetch(socket, link, sys.stdout.buffer)
         return 0
     target = Path(arguments.output or link["filename"])
     if target.is_dir():
         target /= link["filename"]
+    if not _saved(socket, link, target):
+        raise Failed(f"`{target}` exists already: give another name with --output")
+    print(target)
+    return 0
+
+
+def save(socket: Path, uri: str, folder: Path) -> Path:
+    """Save one under its own name, or with a number behind it if that is taken."""
+    link = _link(socket, uri)
+    name = Path(one_line(link["filename"])).name or "artifact"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Failed(f"cannot save into `{folder}`: {(error.strerror or str(error)).lower()}") from error
+    for number in range(1, MOST_NAMES):
+        target = folder / name
+        if number > 1:
+            target = target.with_name(f"{target.stem}-{number}{target.suffix}")
+        if not target.exists() and _saved(socket, link, target):
+            return target
+    raise Failed(f"`{folder}` is full of files called `{name}`: give another one with --output")
+
+
+def _link(socket: Path, artifact: str) -> dict[str, Any]:
+    return _posted(socket, f"/api/v1/artifacts/{quote(_identifier(artifact), safe='')}/link")
+
+
+def _saved(socket: Path, link: dict[str, Any], target: Path) -> bool:
+    """Write it whole or not at all; False if there is something of that name."""
     partial = target.with_name(f".{target.name}.part")
     try:
         with partial.open("wb") as file:
@@ -66,13 +95,12 @@ def get_artifact(arguments: argparse.Namespace) -> int:
         try:
             os.link(partial, target)
         except FileExistsError:
-            raise Failed(f"`{target}` exists already: give another name with --output") from None
+            return False
     except OSError as error:
         raise Failed(f"cannot write `{target}`: {(error.strerror or str(error)).lower()}") from error
     finally:
         partial.unlink(missing_ok=True)
-    print(target)
-    return 0
+    return True
 
 
 def _identifier(text: str) -> str:

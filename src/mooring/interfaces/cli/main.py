@@ -159,9 +159,14 @@ def _add_tool(commands: Any) -> None:
     call.add_argument("id", metavar="ID", help="the server's id")
     call.add_argument("name", metavar="NAME", help="the tool's name")
     call.add_argument(
-        "arguments", metavar="ARGUMENT", nargs="*", help="one JSON object, or key=value (text) and key:=JSON"
+        "arguments",
+        metavar="ARGUMENT",
+        nargs="*",
+        help="one JSON object, or key=value (text), key:=JSON and key@=FILE",
     )
-    call.add_argument("--output", metavar="DIR", help="save images, audio and other files here")
+    call.add_argument(
+        "--output", metavar="DIR", help="save what it makes, images, audio and other files here"
+    )
     _add_format(call)
     call.set_defaults(handler="tool:call_tool")
 

@@ -10,11 +10,12 @@ from typing import Any
 
 from mooring.interfaces.cli import elicitation
 from mooring.interfaces.cli.arguments import tool_arguments, words_as_texts
+from mooring.interfaces.cli.call_files import CallFiles, with_places
 from mooring.interfaces.cli.client import Client, Message
 from mooring.interfaces.cli.content import Printer
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.gateway_socket import find_socket
-from mooring.interfaces.cli.output import one_line, print_table, styled, wants_colour
+from mooring.interfaces.cli.output import one_line, print_table, size, styled, wants_colour
 
 
 def list_tools(arguments: argparse.Namespace) -> int:
@@ -32,14 +33,18 @@ def call_tool(arguments: argparse.Namespace) -> int:
     """Call a tool and print what it answers; exit 1 if it says that it failed."""
     printer = Printer(_folder(arguments), arguments.name)
     with _connect(arguments) as client:
-        given = tool_arguments(arguments.arguments, lambda: _input_schema(client, arguments.name))
+        files = CallFiles(client, find_socket(arguments), arguments.id)
+        given = tool_arguments(arguments.arguments, lambda: _input_schema(client, arguments.name), files.send)
         result = client.request(
             "tools/call", {"name": arguments.name, "arguments": given, "_meta": {"progressToken": "cli"}}
         )
+        # What it made is gone when the session ends.
+        saved = files.save(result, _folder(arguments) or Path())
     failed = bool(result.get("isError"))
-    if _printed_as_json(arguments, result):
-        return int(failed)
-    printer.result(result, sys.stderr if failed else sys.stdout)
+    if not _printed_as_json(arguments, result):
+        printer.result(with_places(result, saved), sys.stderr if failed else sys.stdout)
+    for path in saved.values():
+        print(f"saved {path} ({size(path.stat().st_size)})", file=sys.stderr)
     return int(failed)
 
 

@@ -25,12 +25,11 @@ _BAR_WIDTH = 30
 
 def run(arguments: argparse.Namespace) -> int:
     """Send each file and print what came of it."""
-    files = [_checked(Path(name)) for name in arguments.files]
+    files = [checked(Path(name)) for name in arguments.files]
     made: list[dict[str, Any]] = []
     url = arguments.to or _link(arguments)
     for path in files:
-        with path.open("rb") as file:
-            made += _send(arguments, url, path, file)["uploads"]
+        made += send(_connection(arguments, url), url, path)
     if arguments.format == "json":
         print(json.dumps({"uploads": made}, indent=2, ensure_ascii=False))
     elif sys.stdout.isatty():
@@ -45,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _checked(path: Path) -> Path:
+def checked(path: Path) -> Path:
     if not path.is_file():
         raise Failed(f"`{path}` is not a file: give files, not folders")
     return path
@@ -72,14 +71,17 @@ def _connection(arguments: argparse.Namespace, url: str) -> http.client.HTTPConn
     return kind(parts.hostname, parts.port, timeout=STALL_SECONDS)
 
 
-def _send(arguments: argparse.Namespace, url: str, path: Path, file: BinaryIO) -> dict[str, Any]:
+def send(connection: http.client.HTTPConnection, url: str, path: Path) -> list[dict[str, Any]]:
+    """Send a file where an upload URL says; what became of it."""
     parts = urlsplit(url)
     length = path.stat().st_size
     target = f"{parts.path.rstrip('/')}/{quote(path.name, safe='')}?{parts.query}"
-    connection = _connection(arguments, url)
     try:
         headers = {"Content-Length": str(length), "Content-Type": "application/octet-stream"}
-        with suppress(BrokenPipeError):  # refused before the end: the answer says why
+        with (
+            path.open("rb") as file,
+            suppress(BrokenPipeError),
+        ):  # refused before the end: the answer says why
             connection.request("PUT", target, _watched(file, path.name, length), headers)
         answer = connection.getresponse()
         body = answer.read()
@@ -89,7 +91,7 @@ def _send(arguments: argparse.Namespace, url: str, path: Path, file: BinaryIO) -
         connection.close()
     if answer.status != 201:
         raise Failed(f"`{path}`: {refusal(answer.status, body)}")
-    return json.loads(body)
+    return json.loads(body)["uploads"]
 
 
 def _watched(file: BinaryIO, name: str, length: int) -> Iterator[bytes]:
