@@ -235,7 +235,11 @@ class Gateway:
         await files.start()
         self._files = files
         requests = FileRequests(
-            files, self.servers, self._sessions, lambda: self._app.rules, self._guard.watch_for
+            files,
+            self.servers,
+            self._sessions,
+            lambda: self._app.rules,
+            lambda name: self._guard.watch_for(name),
         )
         downloads = Downloads(requests, artifacts=config.core.allow_artifacts_download)
         self._app.add_prefix(f"{files.links.upload_path}/".encode(), Uploads(requests).endpoint)
@@ -523,11 +527,12 @@ class Gateway:
         in_flight = self._config.sessions.max_in_flight_per_session
         if in_flight is not None:
             calls = frozenset({"tools/call"})
-            methods = calls if not middlewares else methods and methods | calls
+            methods = None if methods is None else methods | calls
             middlewares = [InFlightLimit(in_flight), *middlewares]
         if adapters is not None:
-            methods = adapters.methods_after(methods if middlewares else frozenset())
+            methods = adapters.methods_after(methods)
             middlewares = [*middlewares, adapters]
+        middlewares = [*middlewares, *chain.below]
         login = self._login(entry)
         if login is not None:  # all methods: whatever it is, its user may have to sign in first
             middlewares, methods = [*middlewares, login], None

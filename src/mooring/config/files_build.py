@@ -6,6 +6,8 @@ import re
 
 from mooring.config import files as settings
 from mooring.config.files_sight import Sight, share_of, sight_of
+from mooring.config.guard_rules import tool_rules
+from mooring.config.own_items import own_items
 from mooring.config.schema import Config, Server
 from mooring.files import adapters, argument_paths
 from mooring.files.database import Database
@@ -55,6 +57,7 @@ def adapters_for(service: FileService, config: Config, server: Server) -> FileAd
             reach=_reach(server),
             one_child_per_scope=sight_of(server) in (Sight.MACHINE, Sight.VIEW),
             one_child_per_call=share_of(server) == "call",
+            shown=tool_rules(server.tools, own_items(config, server)).shown,
         ),
         server.files.shared_directory,
         server.files.mounted_at,

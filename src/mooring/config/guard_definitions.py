@@ -9,6 +9,7 @@ from typing import Final
 from mooring import durable
 from mooring.config.guard_part import LISTED_AND_CALLED, Hooks, Part
 from mooring.config.schema import Config, Server
+from mooring.gateway.exchange import Exchange
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.chain import Step
 from mooring.policy.watching import Watch
@@ -20,49 +21,51 @@ OBSERVED: Final = "definitions"
 def sanitizing_part(config: Config) -> Part:
     from mooring.policy.pinning.sanitizing import Sanitizer, Sanitizing
 
-    wanted = config.core.sanitize
-    assert wanted.mode != "off"
-    sanitizer = Sanitizer(
-        wanted.mode, wanted.max_title_chars, wanted.max_description_chars, wanted.max_schema_text_chars
-    )
-
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
         del catalogue, watch
-        cleaning = Sanitizing(sanitizer, entry.id)
-        methods = LISTED_AND_CALLED if wanted.mode == "block" else LISTED
-        check = cleaning.check if wanted.mode == "block" else None
-        return [
-            Step(
-                "pinning and lock",
-                check=check,
-                present=cleaning.present,
-                needs_catalogue=wanted.mode == "block",
-                methods=methods,
-            )
-        ]
+        wanted = entry.sanitize or config.core.sanitize
+        if wanted.mode == "off":
+            return []
+        sanitizer = Sanitizer(
+            wanted.mode,
+            wanted.max_title_chars,
+            wanted.max_description_chars,
+            wanted.max_schema_text_chars,
+            wanted.normalize_unicode,
+            wanted.remove_invisible_characters,
+        )
+        found = [Step("sanitizing", middleware=Sanitizing(sanitizer, entry.id), methods=LISTED)]
+        if wanted.mode == "block":  # what is on no list cannot be called
+            named = Step("pinning and lock", check=_nothing, needs_catalogue=True, methods=LISTED_AND_CALLED)
+            found.append(named)
+        return found
 
     return Part(steps)
+
+
+def _nothing(_: Exchange) -> None:
+    """The list decides."""
 
 
 def pinning_part(config: Config, hooks: Hooks) -> Part:
     from mooring.policy.pinning.session import Baselines, Pinning
 
-    wanted = config.core.tool_definition_pinning
-    assert wanted.mode != "off"
-    mode = wanted.mode
     known: dict[str, Baselines] = hooks.kept.setdefault("pinning", {})
-    ends = mode == "block" and wanted.block_error_session_action == "invalidate"
 
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
         del catalogue
+        wanted = entry.tool_definition_pinning or config.core.tool_definition_pinning
+        if wanted.mode == "off":
+            return []
+        ends = wanted.mode == "block" and wanted.block_error_session_action == "invalidate"
         pinning = Pinning(
-            mode,
+            wanted.mode,
             wanted.block_strategy,
             report=watch.drifted,
             end_session=hooks.ended if ends else None,
             baselines=known.setdefault(entry.id, Baselines()),
         )
-        if mode == "warn":
+        if wanted.mode == "warn":
             return [Step("pinning and lock", settle=pinning.settle, methods=LISTED)]
         return [
             Step("pinning and lock", check=pinning.check, settle=pinning.settle, methods=LISTED_AND_CALLED)

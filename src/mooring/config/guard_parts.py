@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from mooring.config import guard_definitions, guard_outside, guard_records, guard_rules
 from mooring.config.guard_part import Hooks, InForce, Part
@@ -12,22 +12,25 @@ from mooring.policy.authentication.proof import Authenticator
 
 Parts = dict[str, tuple[object, Part]]
 """Parts by their names, each with that of the configuration which it was made from."""
+Wish = tuple[str, object, Callable[[], Part]]
+"""A part that is to be: its name, what it depends on, and how it is made."""
 
 
 def parts_of(config: Config, hooks: Hooks, in_force: InForce, earlier: Parts) -> Parts:
-    """What every server has, and the parts that are on."""
-    own: Parts = {
-        "tools": ((), Part(guard_rules.tool_steps)),
-        "savings": ((), Part(guard_rules.saving_steps)),
-    }
-    return own | configured(config, hooks, in_force, earlier)
+    """What every server may have by itself, and the parts that are on."""
+    return _made([*_always(config, hooks), *_wanted(config, hooks, in_force)], earlier)
 
 
 def configured(config: Config, hooks: Hooks, in_force: InForce, earlier: Parts) -> Parts:
-    """The parts that are on. One whose configuration did not change goes on as it is."""
+    """The parts that are on."""
+    return _made(_wanted(config, hooks, in_force), earlier)
+
+
+def _made(wanted: Iterable[Wish], earlier: Parts) -> Parts:
+    """One whose configuration did not change goes on as it is."""
     made: Parts = {}
     try:
-        for name, given, make in _wanted(config, hooks, in_force):
+        for name, given, make in wanted:
             known = earlier.get(name)
             made[name] = known if known is not None and known[0] == given else (given, make())
     except BaseException:
@@ -38,19 +41,21 @@ def configured(config: Config, hooks: Hooks, in_force: InForce, earlier: Parts) 
     return made
 
 
-def _wanted(
-    config: Config, hooks: Hooks, in_force: InForce
-) -> Iterator[tuple[str, object, Callable[[], Part]]]:
+def _always(config: Config, hooks: Hooks) -> Iterator[Wish]:
+    core = config.core
+    yield "tools", (config.uploads, config.results), lambda: guard_rules.tools_part(config)
+    yield "savings", (), lambda: Part(guard_rules.saving_steps)
+    yield "sanitizing", core.sanitize, lambda: guard_definitions.sanitizing_part(config)
+    given = core.tool_definition_pinning
+    yield "pinning", given, lambda: guard_definitions.pinning_part(config, hooks)
+
+
+def _wanted(config: Config, hooks: Hooks, in_force: InForce) -> Iterator[Wish]:
     core, limits = config.core, config.limits
     if config.authorization.type != "none":
         yield "authorization", config.authorization, lambda: guard_rules.authorization_part(config)
     if any(entry.approvals.tools for entry in config.servers):
         yield "approvals", (), lambda: guard_rules.approvals_part(config)
-    if core.sanitize.mode != "off":
-        yield "sanitizing", core.sanitize, lambda: guard_definitions.sanitizing_part(config)
-    if core.tool_definition_pinning.mode != "off":
-        given = core.tool_definition_pinning
-        yield "pinning", given, lambda: guard_definitions.pinning_part(config, hooks)
     if core.tool_definition_lock.mode != "off":
         yield "lock", core.tool_definition_lock, lambda: guard_definitions.lock_part(config, hooks)
     if limits.rate or limits.concurrency:

@@ -9,30 +9,34 @@ import msgspec
 
 from mooring.config import savings
 from mooring.config.guard_part import LISTED_AND_CALLED, Part
+from mooring.config.own_items import own_items
 from mooring.config.schema import Config, Server
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.chain import Step
-from mooring.policy.items import TOOLS
+from mooring.policy.items import TOOLS, OwnItems
 from mooring.policy.limits.rules import Limit
 from mooring.policy.settings import ConcurrencyLimit, RateLimit, Tools
 from mooring.policy.tools import Override, ToolRules
 from mooring.policy.watching import Watch
 
 
-def tool_steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
-    del catalogue, watch
-    if entry.tools == Tools():
-        return []
-    rules = tool_rules(entry.tools)
-    return [
-        Step(
-            "filter and override",
-            check=rules.check,
-            present=rules.present,
-            needs_catalogue=True,
-            methods=frozenset({"tools/list", "tools/call"}),
-        )
-    ]
+def tools_part(config: Config) -> Part:
+    def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
+        del catalogue, watch
+        if entry.tools == Tools():
+            return []
+        rules = tool_rules(entry.tools, own_items(config, entry))
+        return [
+            Step(
+                "filter and override",
+                check=rules.check,
+                present=rules.present,
+                needs_catalogue=True,
+                methods=LISTED_AND_CALLED,
+            )
+        ]
+
+    return Part(steps)
 
 
 def saving_steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
@@ -40,7 +44,7 @@ def saving_steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step
     return savings.steps(entry.savings)
 
 
-def tool_rules(tools: Tools) -> ToolRules:
+def tool_rules(tools: Tools, own: OwnItems) -> ToolRules:
     overrides = {
         name: Override(
             name=entry.name,
@@ -54,7 +58,7 @@ def tool_rules(tools: Tools) -> ToolRules:
         )
         for name, entry in tools.override.items()
     }
-    return ToolRules(tools.allow, tools.deny, overrides)
+    return ToolRules(tools.allow, tools.deny, overrides, own.tools)
 
 
 def authorization_part(config: Config) -> Part:
@@ -70,8 +74,8 @@ def authorization_part(config: Config) -> Part:
     )
 
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
-        del watch
-        rule = Authorization(engine, catalogue, entry.id, entry.group)
+        rule = Authorization(engine, catalogue, entry.id, entry.group, own_items(config, entry))
+        watch.may_call = rule.may_call
         return [
             Step(
                 "authorization",

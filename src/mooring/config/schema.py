@@ -21,9 +21,11 @@ from mooring.policy.settings import (
     Auth,
     Authorization,
     ConcurrencyLimit,
+    Pinning,
     Plugin,
     RateLimit,
     RateStore,
+    Sanitize,
     Telemetry,
     Tools,
     Webhooks,
@@ -327,6 +329,12 @@ class Server(Struct, frozen=True):
     results: Annotated[Results | None, Meta(description="Another budget for the results of this server.")] = (
         None
     )
+    sanitize: Annotated[
+        Sanitize | None, Meta(description="In place of `core.sanitize`, for this server.")
+    ] = None
+    tool_definition_pinning: Annotated[
+        Pinning | None, Meta(description="In place of `core.tool_definition_pinning`, for this server.")
+    ] = None
 
 
 class Config(Struct, frozen=True):

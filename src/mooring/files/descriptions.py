@@ -19,8 +19,8 @@ _ABOUT_VALUES: Final = (
 )
 
 
-def adapted(tool: Json, files: ToolFiles, upload_tool: str | None, *, captures: bool) -> Json:
-    """The tool as clients see it. Only what changes is copied."""
+def adapted(tool: Json, files: ToolFiles, upload_tool: str | None, *, captures: bool) -> tuple[Json, str]:
+    """The tool as clients see it, and what its description says more. Only what changes is copied."""
     tool = dict(tool)
     notes: list[str] = []
     schema = _copied(tool.get("inputSchema"))
@@ -36,9 +36,10 @@ def adapted(tool: Json, files: ToolFiles, upload_tool: str | None, *, captures: 
                 _describe_output(schema, producer.output_argument)
         notes.append("What it makes is kept as an artifact; the result names its `artifact://` URI.")
     tool["inputSchema"] = schema
-    if notes:
-        tool["description"] = "\n\n".join((str(tool.get("description") or "").rstrip(), *notes)).lstrip()
-    return tool
+    note = "\n\n".join(notes)
+    if note:
+        tool["description"] = f"{str(tool.get('description') or '').rstrip()}\n\n{note}".lstrip()
+    return tool, note
 
 
 def forbids_tasks(tool: Json) -> Json:

@@ -15,7 +15,7 @@ from mooring.files import answers, upload_tool
 from mooring.files.adapters import ToolFiles
 from mooring.files.consuming import Arguments, Resolver, handles_in, places
 from mooring.files.deliveries import Deliverer
-from mooring.files.descriptions import adapted, forbids_tasks
+from mooring.files.descriptions import adapted
 from mooring.files.faults import FileFault, NotFound
 from mooring.files.handles import Kind, new_id
 from mooring.files.links import Links
@@ -25,9 +25,10 @@ from mooring.files.resources import CURSOR, OwnResources, appended
 from mooring.files.results import ResultKeeper, ResultRules
 from mooring.files.scopes import OF_SCOPE, SHARED_VIEW, Scopes
 from mooring.files.store import FileStore
+from mooring.files.tool_list import ToolPage
 from mooring.files.upload_tool import UploadRules
 from mooring.files.views import Reach, Views
-from mooring.files.wiring import Listed, Wiring, own_exchange
+from mooring.files.wiring import Wiring, own_exchange
 from mooring.gateway import subscriptions
 from mooring.gateway.clients import LegacyClient, ModernClient
 from mooring.gateway.exchange import ANONYMOUS, Client, Exchange, Handler
@@ -59,6 +60,8 @@ class ServerFiles:
     one_child_per_scope: bool = False
     """Each scope has a process of its own."""
     one_child_per_call: bool = False
+    shown: Callable[[str], str | None] = field(default=lambda name: name)
+    """What clients call a tool; None: they do not see it."""
 
 
 class FileAdapters:
@@ -79,10 +82,12 @@ class FileAdapters:
             upload_tool.tool_name(files.id) if self._consumers and files.uploads.enabled else None
         )
         deliverer = Deliverer(store, views, links)
-        shown_tool = self._upload_tool or "uploads are switched off here; `get_upload_url`"
+        shown_tool = self._helper or "uploads are switched off here; `get_upload_url`"
         self._resolver = Resolver(store, deliverer, files.id, shown_tool)
         self._maker = ArtifactMaker(store, views, links, files.id, files.artifacts)
-        self._results = ResultKeeper(store, files.id, files.results) if files.results.enabled else None
+        self._results = (
+            ResultKeeper(store, files.id, files.results, files.shown) if files.results.enabled else None
+        )
         kinds: list[Kind] = ["artifact"] if files.artifacts.expose_as_resources and self._captures else []
         if self._results is not None:
             kinds.append("result")
@@ -147,35 +152,39 @@ class FileAdapters:
         answer = await handler(exchange)
         if answer is None or answer.error or not answer.result:
             return answer
-        page = msgspec.json.decode(answer.result, type=Listed)
-        is_whole = page.cursor is None and "cursor" not in jsonrpc.members(exchange.envelope.params)
-        if is_whole:
-            self.wiring.learned({str(tool.get("name")) for tool in page.tools})
-        tools = [await self._shown(exchange, tool) for tool in page.tools]
-        if page.cursor is None:
-            own = self._own_tools()
-            names = {tool["name"] for tool in own}
-            tools = [*(tool for tool in tools if tool.get("name") not in names), *own]
-        members = jsonrpc.members(answer.result)
-        members["tools"] = msgspec.Raw(msgspec.json.encode(tools))
-        return Answer(version=answer.version, result=jsonrpc.assemble(members))
+        page = ToolPage(answer)
+        if page.is_last and "cursor" not in jsonrpc.members(exchange.envelope.params):
+            self.wiring.learned(page.names)
+        page.change(self._changed)
+        if await self._server_has_tasks(exchange.client):
+            page.forbid_tasks(self._files.tools)
+        exchange.given = page.given
+        return page.with_own(self._own_tools())
 
     def _own_tools(self) -> list[Json]:
         own: list[Json] = []
         if self._upload_tool is not None:
-            own.append(upload_tool.definition(self._files.id, self._consumers))
+            shown = (self._files.shown(name) for name in self._consumers)
+            own.append(upload_tool.definition(self._files.id, [name for name in shown if name is not None]))
         return own if self._results is None else [*own, *self._results.definitions()]
 
-    async def _shown(self, exchange: Exchange, tool: Json) -> Json:
-        name = str(tool.get("name"))
-        if self._results is not None and self._results.rules.concerns(name):
-            # A result that may be replaced cannot promise its shape.
-            tool = {key: value for key, value in tool.items() if key != "outputSchema"}
+    def _changed(self, name: str, tool: Callable[[], Json]) -> tuple[Json, str] | None:
+        """A tool of the server as clients see it, and what its description says more; None: as it is."""
         files = self._files.tools.get(name)
+        may_be_kept = self._results is not None and self._results.rules.concerns(name)
+        if files is None and not may_be_kept:
+            return None
+        changed = tool()
+        if may_be_kept:  # a result that may be replaced cannot promise its shape
+            changed.pop("outputSchema", None)
         if files is None:
-            return tool
-        tool = adapted(tool, files, self._upload_tool, captures=self._files.artifacts_enabled)
-        return forbids_tasks(tool) if await self._server_has_tasks(exchange.client) else tool
+            return changed, ""
+        return adapted(changed, files, self._helper, captures=self._files.artifacts_enabled)
+
+    @property
+    def _helper(self) -> str | None:
+        """What clients call the tool that says where to upload."""
+        return None if self._upload_tool is None else self._files.shown(self._upload_tool)
 
     async def _server_has_tasks(self, client: Client) -> bool:
         found = await self._server.upstream.learn(client)

@@ -51,20 +51,30 @@ class ResultRules:
         return not self.tools or tool in self.tools
 
 
+def tool_names(server_id: str) -> list[str]:
+    """Our tools for looking into results: to read, search, query and list."""
+    prefix = server_id.replace(".", "_")
+    return [f"{prefix}_result_{word}" for word in ("read", "search", "query", "list")]
+
+
 class ResultKeeper:
     """Keeps the large results of one server."""
 
-    def __init__(self, store: FileStore, server_id: str, rules: ResultRules) -> None:
+    def __init__(
+        self,
+        store: FileStore,
+        server_id: str,
+        rules: ResultRules,
+        shown: Callable[[str], str | None],
+    ) -> None:
         self._store = store
+        self._shown = shown
         self._server = server_id
         self.rules = rules
-        prefix = server_id.replace(".", "_")
-        self._tools: dict[str, Callable[[Json, str | None], Awaitable[Json]]] = {
-            f"{prefix}_result_read": self._read,
-            f"{prefix}_result_search": self._search,
-            f"{prefix}_result_query": self._query,
-            f"{prefix}_result_list": self._list,
-        }
+        work = (self._read, self._search, self._query, self._list)
+        self._tools: dict[str, Callable[[Json, str | None], Awaitable[Json]]] = dict(
+            zip(tool_names(server_id), work, strict=True)
+        )
 
     def is_own(self, tool: str) -> bool:
         return tool in self._tools
@@ -119,12 +129,12 @@ class ResultKeeper:
 
     def _stand_in(self, result: Json, record: FileRecord, text: str) -> Json:
         shown = text.encode()[: self.rules.preview_bytes].decode("utf-8", "ignore")
-        read, search, query, _ = self._tools
-        advice = f"`{read}` reads more of it, `{search}` searches it"
-        if record.mime_type == "application/json":
-            advice += f", `{query}` queries it"
+        does = ("reads more of it", "searches it", "queries it" if is_json(record) else None)
+        named = ((self._shown(tool), words) for tool, words in zip(self._tools, does, strict=False))
+        advice = ", ".join(f"`{tool}` {words}" for tool, words in named if tool and words)
         note = (
-            f"The result has {record.size} bytes and is kept as {record.uri}; {advice}. It begins:\n{shown}"
+            f"The result has {record.size} bytes and is kept as {record.uri}; "
+            f"{advice or 'read that resource'}. It begins:\n{shown}"
         )
         kept = [block for block in blocks(result) if block.get("type") == "resource_link"]
         made: Json = {
@@ -243,6 +253,10 @@ def _is_json(text: str) -> bool:
     except msgspec.DecodeError:
         return False
     return True
+
+
+def is_json(record: FileRecord) -> bool:
+    return record.mime_type == "application/json"
 
 
 def _ending(mime_type: str) -> str:

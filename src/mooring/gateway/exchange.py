@@ -105,6 +105,15 @@ class Parked(Protocol):
     def keep(self, message: bytes) -> None: ...
 
 
+class Given(msgspec.Struct, frozen=True):
+    """A tool as its server gave it, where the gateway shows it otherwise."""
+
+    raw: bytes = b""
+    """Its definition; empty for a tool of our own."""
+    note: str = ""
+    """What we added to its description."""
+
+
 class Exchange(msgspec.Struct, eq=False):
     """One request in flight. Exactly one task runs it; cancelling that task cancels the request.
 
@@ -145,6 +154,8 @@ class Exchange(msgspec.Struct, eq=False):
     """Its client has heard something of it already."""
     guarded: bool = False
     """A part of a request that the chain has already let through."""
+    given: dict[str, Given] | None = None
+    """In a list of tools: those that the gateway has added or changed."""
 
     @property
     def flows(self) -> bool:

@@ -43,7 +43,7 @@ class Downloads:
                 if requests.rules.links_need_credentials and server_id in requests.servers:
                     requests.admit(server_id, request, reply, come_in)
                 else:
-                    come_in(requests.stranger(request) or NOBODY)
+                    come_in(requests.stranger(server_id, request) or NOBODY)
             case ["files", "once", token, _]:
                 self._come_once(request, reply, token)
             case _:
@@ -77,7 +77,7 @@ class Downloads:
         except FileFault as error:
             self._requests.refuse(request, reply, error.status, str(error))
             return
-        caller = self._requests.stranger(request) or NOBODY
+        caller = self._requests.stranger(values["server"], request) or NOBODY
         visit = self._requests.visit(values["server"], FILE_DOWNLOAD, caller)
         self._requests.run(request, reply, visit, partial(self._once, request, reply, values))
 

@@ -144,9 +144,9 @@ class FileRequests:
 
     # Who may come in
 
-    def stranger(self, request: Request) -> Caller | None:
+    def stranger(self, server_id: str, request: Request) -> Caller | None:
         """Whoever comes without a credential; None: there is one, and the door has to look at it."""
-        door = self._rules().door
+        door = self._rules().door_of(server_id)
         return NOBODY if door is None else door.stranger(request)
 
     def admit(self, server_id: str, request: Request, reply: Reply, enter: Callable[[Caller], None]) -> None:
@@ -165,7 +165,7 @@ class FileRequests:
         credential must be that one.
         """
         rules = self._rules()
-        stranger = self.stranger(request)
+        stranger = self.stranger(server.id, request)
         if "ticket" in query_of(request) and stranger is not None and not rules.links_need_credentials:
             self._entered(server, request, reply, go_on, stranger)
         else:

@@ -45,7 +45,7 @@ class View:
             self.pending = {}
         if self.pending is None:
             return
-        self.pending.update((item.name, Item(item.name, item.raw)) for item in listing.items)
+        self.pending.update((item.name, Item(item.name, item.raw, item.given)) for item in listing.items)
         if listing.last_page:
             self.items, self.pending = self.pending, None
             self.hints, self.digests = {}, {}

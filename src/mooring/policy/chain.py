@@ -7,7 +7,7 @@ in the chain, and costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from mooring.gateway.exchange import Exchange, Handler, Middleware
@@ -39,10 +39,12 @@ ORDER: Final = (
     "pinning and lock",
     "plug-ins",
     "file adapters and result handles",
+    "sanitizing",
     "outgoing credentials",
     "route",
 )
 """Outermost first. Recovery and route are the two ends of the chain, in `mooring.gateway.server`."""
+_FILES: Final = ORDER.index("file adapters and result handles")
 
 Check = Callable[[Exchange], None]
 """Looks at a request before it goes on; raises to refuse it."""
@@ -84,27 +86,39 @@ class Chain:
     middlewares: list[Middleware]
     methods: frozenset[str] | None
     names: tuple[str, ...]
+    below: list[Middleware] = field(default_factory=list[Middleware])
+    """Those that come after the file adapters, and so see what the server itself says."""
 
     def concerns(self, method: str) -> bool:
-        return bool(self.middlewares) and (self.methods is None or method in self.methods)
+        return bool(self.middlewares or self.below) and (self.methods is None or method in self.methods)
 
 
 def build(steps: Sequence[Step], catalogue: Catalogue | None = None) -> Chain:
     """Put the steps into the one order, and fuse neighbours that need no waiting."""
     ordered = sorted(steps, key=lambda step: ORDER.index(step.name))
+    below = [step for step in ordered if ORDER.index(step.name) > _FILES]
+    methods: frozenset[str] | None = frozenset()
+    for step in ordered:
+        methods = None if methods is None or step.methods is None else methods | step.methods
+    return Chain(
+        _composed(ordered[: len(ordered) - len(below)], catalogue),
+        methods,
+        tuple(step.name for step in ordered),
+        _composed(below, None),
+    )
+
+
+def _composed(steps: Sequence[Step], catalogue: Catalogue | None) -> list[Middleware]:
     middlewares: list[Middleware] = []
     group: list[Step] = []
-    for step in ordered:
+    for step in steps:
         if step.middleware is not None:
             _flush(group, middlewares, catalogue)
             middlewares.append(step.middleware)
         else:
             group.append(step)
     _flush(group, middlewares, catalogue, learns=True)
-    methods: frozenset[str] | None = frozenset()
-    for step in ordered:
-        methods = None if methods is None or step.methods is None else methods | step.methods
-    return Chain(middlewares, methods, tuple(step.name for step in ordered))
+    return middlewares
 
 
 def _flush(

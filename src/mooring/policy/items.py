@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
 from mooring.errors import InvalidParams, RpcError, UpstreamFailed
-from mooring.gateway.exchange import Exchange
+from mooring.gateway.exchange import Exchange, Given
 from mooring.protocol import jsonrpc, meta
 from mooring.protocol.versions import Era
 from mooring.transports.wire import Answer
@@ -44,14 +46,27 @@ class Item(msgspec.Struct, eq=False):
 
     name: str
     raw: Raw
+    given: Given | None = None
+    """What the server itself said, where the gateway has changed it."""
 
     def value(self) -> dict[str, Any]:
         return msgspec.json.decode(self.raw, type=dict[str, Any])
 
     @property
+    def is_own(self) -> bool:
+        """A tool of the gateway: no server can change it."""
+        return self.given is not None and not self.given.raw
+
+    def given_value(self) -> dict[str, Any]:
+        """The definition as the server gave it, without our notes."""
+        if self.given is None or self.is_own:
+            return self.value()
+        return msgspec.json.decode(self.given.raw, type=dict[str, Any])
+
+    @property
     def digest(self) -> str:
-        """The same for the same definition, however it is spelled."""
-        return digest_of(self.value())
+        """The same for the same definition of the server, however it is spelled."""
+        return digest_of(self.given_value())
 
     def replace(self, **members: object) -> None:
         """Set members of the definition; everything else stays as it is."""
@@ -84,7 +99,8 @@ def read_listing(exchange: Exchange, answer: Answer) -> Listing | None:
     try:
         members = jsonrpc.members(answer.result)
         raw = _decode_items(members[kind]) if kind in members else []
-        items = [Item(_name(kind, entry), entry) for entry in raw]
+        given = exchange.given or {}
+        items = [Item(name := _name(kind, entry), entry, given.get(name)) for entry in raw]
     except (msgspec.DecodeError, RpcError, RecursionError) as error:
         raise UpstreamFailed(f"the server's list cannot be read: {error}") from error
     cursor = jsonrpc.members(exchange.envelope.params).get("cursor")
@@ -100,6 +116,16 @@ def _name(kind: str, raw: Raw) -> str:
 
 def digest_of(value: object) -> str:
     return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnItems:
+    """What the gateway adds to a server."""
+
+    tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Tools of ours -> the server's tools that they are there for; none: for all of them."""
+    is_resource: Callable[[str], bool] = field(default=lambda _: False)
+    """Whether a URI is one of ours, which nobody but its owner can read."""
 
 
 # Requests about one item

@@ -128,6 +128,12 @@ class Sanitize(Struct, frozen=True):
     max_title_chars: Annotated[int, Meta(ge=1, description="Longest title.")] = 256
     max_description_chars: Annotated[int, Meta(ge=1, description="Longest description.")] = 8_000
     max_schema_text_chars: Annotated[int, Meta(ge=1, description="Longest text inside a schema.")] = 2_000
+    normalize_unicode: Annotated[
+        bool, Meta(description="`strip`: write look-alike letters as the ones they look like (NFKC).")
+    ] = True
+    remove_invisible_characters: Annotated[
+        bool, Meta(description="Look for invisible characters at all.")
+    ] = True
 
 
 Per = Literal["all", "principal", "server", "tool", "address"]

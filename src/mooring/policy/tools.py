@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -26,10 +26,20 @@ class Override:
 
 
 class ToolRules:
-    """Allow, deny and override of one server. Patterns may use `*`, `?` and `[...]`; case matters."""
+    """Allow, deny and override of one server. Patterns may use `*`, `?` and `[...]`; case matters.
 
-    def __init__(self, allow: Sequence[str], deny: Sequence[str], overrides: Mapping[str, Override]) -> None:
+    `own` tools are those that the gateway adds: they need not be allowed, but can be denied.
+    """
+
+    def __init__(
+        self,
+        allow: Sequence[str],
+        deny: Sequence[str],
+        overrides: Mapping[str, Override],
+        own: Collection[str] = (),
+    ) -> None:
         self._allow = tuple(allow)
+        self._own = frozenset(own)
         self._deny = tuple(deny)
         self._overrides = dict(overrides)
         self._renamed = {entry.name: actual for actual, entry in overrides.items() if entry.name}
@@ -51,6 +61,8 @@ class ToolRules:
         names = {actual, name}
         if any(_matches(names, pattern) for pattern in self._deny):
             return None
+        if actual in self._own:  # `allow` speaks of the server's tools
+            return name
         if self._allow and not any(_matches(names, pattern) for pattern in self._allow):
             return None
         return name
@@ -97,7 +109,8 @@ class ToolRules:
         if name != item.name:
             members["name"] = name
         if override.description is not None:
-            members["description"] = override.description
+            note = item.given.note if item.given is not None else ""
+            members["description"] = f"{override.description}\n\n{note}" if note else override.description
         if override.title is not None:
             members["title"] = override.title
         if override.annotations:

@@ -17,7 +17,7 @@ def _add_upload(commands: Any) -> None:
         "upload",
         help="send files for tools to use",
         description="Send files and print their `upload://` handles. With --to they go where a tool's "
-        "`get_upload_url` said, into that session; with --server modern clients of yours may use them (without "
+        "`get_upload_url` said, into that session; with --server your modern clients may use them (without "
         "authentication: all modern clients).",
         parents=[_where()],
         allow_abbrev=False,

@@ -153,6 +153,13 @@ class Engine:
         """The decision about exactly this call."""
         return self._ask(question, self._compiled.exact, arguments)
 
+    def forbids(self, question: Question, arguments: Mapping[str, Any] | None = None) -> bool:
+        """Whether a policy says no; that none says yes is not enough. No arguments: whatever they are."""
+        compiled = self._compiled
+        policies = compiled.hopeful if arguments is None else compiled.exact
+        decision = self._ask(question, policies, arguments or {})
+        return self._forbids_in_vain(decision.errors) or any(policy.is_forbid for policy in decision.because)
+
     def _ask(self, question: Question, policies: Any, arguments: Mapping[str, Any]) -> Decision:
         sources = self._compiled.sources
         claims = _claims(question.principal)

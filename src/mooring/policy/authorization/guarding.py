@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -9,6 +10,7 @@ from msgspec import Raw
 
 from mooring.errors import FORBIDDEN, MethodNotFound, RpcError
 from mooring.gateway.exchange import Exchange
+from mooring.gateway.principal import Caller
 from mooring.gateway.subscriptions import Filter
 from mooring.policy.authorization.engine import Engine, Question, Verdict
 from mooring.policy.catalogue import Catalogue
@@ -19,6 +21,7 @@ from mooring.policy.items import (
     TEMPLATES,
     TOOLS,
     Listing,
+    OwnItems,
     absent,
     set_params,
     subject,
@@ -53,8 +56,16 @@ class ArgumentsDenied(RpcError):
 class Authorization:
     """The policies, applied to one server."""
 
-    def __init__(self, engine: Engine, catalogue: Catalogue, server_id: str, group: str | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        catalogue: Catalogue,
+        server_id: str,
+        group: str | None,
+        own: OwnItems | None = None,
+    ) -> None:
         self.engine = engine
+        self._own = own or OwnItems()
         self._catalogue = catalogue
         self._server = server_id
         self._group = group
@@ -71,6 +82,9 @@ class Authorization:
         match self.engine.verdict(question):
             case Verdict.ALLOWED:
                 return
+            case Verdict.DENIED if self._comes_along(question):
+                if self.engine.forbids(question, arguments_of(exchange)):
+                    raise denied_arguments(question)
             case Verdict.DENIED:
                 raise absent(exchange, *found)
             case Verdict.DEPENDS:
@@ -81,9 +95,23 @@ class Authorization:
             return  # asking for completions or changes says nothing about arguments yet
         decision = self.engine.decide(question, arguments_of(exchange))
         if not decision.allowed:
-            raise ArgumentsDenied(
-                f"`{question.name}` may not be used with these arguments", data={"reason": "policy"}
-            )
+            raise denied_arguments(question)
+
+    def _comes_along(self, question: Question) -> bool:
+        """What the gateway adds needs no policy of its own: it goes with what it is there for, unless a
+        policy forbids it."""
+        if question.kind == "Resource":
+            return self._own.is_resource(question.name) and not self.engine.forbids(question)
+        served = self._own.tools.get(question.name) if question.kind == "Tool" else None
+        if served is None or self.engine.forbids(question):
+            return False
+        others = (replace(question, name=name, hints=None) for name in served)
+        return not served or any(self.engine.verdict(other) is not Verdict.DENIED for other in others)
+
+    def may_call(self, caller: Caller, tool: str) -> bool:
+        """Whether this caller could call a tool, with some arguments."""
+        question = Question(caller.principal, "call_tool", "Tool", tool, self._server, self._group)
+        return self.engine.verdict(question) is not Verdict.DENIED or self._comes_along(question)
 
     def present(self, exchange: Exchange, listing: Listing) -> None:
         """A list, without what this caller could not use whatever the arguments."""
@@ -94,7 +122,8 @@ class Authorization:
             listing.members["cacheScope"] = Raw(b'"private"')  # it is this caller's list now
 
     def _is_visible(self, exchange: Exchange, kind: str, name: str) -> bool:
-        return self.engine.verdict(self._question(exchange, kind, name)) is not Verdict.DENIED
+        question = self._question(exchange, kind, name)
+        return self.engine.verdict(question) is not Verdict.DENIED or self._comes_along(question)
 
     def settle(self, exchange: Exchange, answer: Answer) -> Answer:
         """A resource that is not there is spoken of in the same words as one that may not be read."""
@@ -127,6 +156,12 @@ class Authorization:
         action, entity = KINDS[kind]
         hints = self._catalogue.view(exchange, kind).annotations(name) if kind == TOOLS else None
         return Question(exchange.caller.principal, action, entity, name, self._server, self._group, hints)
+
+
+def denied_arguments(question: Question) -> ArgumentsDenied:
+    return ArgumentsDenied(
+        f"`{question.name}` may not be used with these arguments", data={"reason": "policy"}
+    )
 
 
 class _Coded(msgspec.Struct):

@@ -106,7 +106,10 @@ class ServerLock:
             return
         found = subject(exchange)
         assert found is not None
-        digest = self._catalogue.view(exchange, TOOLS).digest(found[1])
+        view = self._catalogue.view(exchange, TOOLS)
+        if (item := view.items.get(found[1])) is not None and item.is_own:
+            return
+        digest = view.digest(found[1])
         approved = self._lock.digests.get(self._server_id, {})
         if not digest or approved.get(found[1]) != digest:
             raise absent(exchange, *found)
@@ -118,7 +121,7 @@ class ServerLock:
         self._observe(listing)
         kept: list[Item] = []
         for item in listing.items:
-            why = self._difference(item)
+            why = None if item.is_own else self._difference(item)
             if why is None:
                 self._reported.pop(item.name, None)
                 kept.append(item)
@@ -138,12 +141,12 @@ class ServerLock:
         approved = self._lock.content.servers.get(self._server_id, {}).get(item.name)
         if approved is None:
             return _NEW
-        changed = fields(approved, item.value())
+        changed = fields(approved, item.given_value())
         return f"changed: {', '.join(changed)}" if changed else None
 
     def _observe(self, listing: Listing) -> None:
         """Keep what the server offers, for whoever decides about the lock."""
-        tools: dict[str, Json] = {item.name: item.value() for item in listing.items}
+        tools: dict[str, Json] = {item.name: item.given_value() for item in listing.items if not item.is_own}
         if not listing.first_page:
             tools = {**self._read_observed(), **tools}
         encoded = msgspec.json.encode(tools, order="sorted")

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
-from mooring.gateway.exchange import Exchange
-from mooring.policy.items import TOOLS, Item, Listing, absent, subject
+from msgspec import Raw
+
+from mooring.gateway.exchange import Exchange, Handler
+from mooring.policy.items import Item, read_listing
+from mooring.transports.wire import Answer
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +30,8 @@ class Sanitizer:
     max_title_chars: int = 256
     max_description_chars: int = 8_000
     max_schema_text_chars: int = 2_000
+    normalizes: bool = True
+    removes_invisible: bool = True
 
     def findings(self, definition: Json) -> list[str]:
         """What is suspicious about a definition, in words."""
@@ -35,7 +40,7 @@ class Sanitizer:
         if not name.isascii():
             found.append("its name has letters that look like others")
         for place, text, limit in self._texts(definition):
-            hidden = [c for c in text if is_invisible(c)]
+            hidden = [c for c in text if self.removes_invisible and is_invisible(c)]
             if hidden:
                 codes = ", ".join(f"U+{ord(c):04X}" for c in dict.fromkeys(hidden[:5]))
                 found.append(f"{place} has {len(hidden)} invisible characters ({codes})")
@@ -62,66 +67,89 @@ class Sanitizer:
         clean = dict(definition)
         for key, limit in limits.items():
             if isinstance(clean.get(key), str):
-                clean[key] = _cleaned(clean[key], limit)
+                clean[key] = self._clean(clean[key], limit)
         hints = clean.get("annotations")
         if isinstance(hints, dict) and isinstance(title := cast("Json", hints).get("title"), str):
-            clean["annotations"] = {**cast("Json", hints), "title": _cleaned(title, self.max_title_chars)}
+            clean["annotations"] = {**cast("Json", hints), "title": self._clean(title, self.max_title_chars)}
         for schema in ("inputSchema", "outputSchema"):
             if schema in clean:
-                clean[schema] = _clean_schema(clean[schema], self.max_schema_text_chars)
+                clean[schema] = self._clean_schema(clean[schema])
         return clean
+
+    def _clean(self, text: str, limit: int) -> str:
+        if self.removes_invisible:
+            text = "".join(c for c in text if not is_invisible(c))
+        return (unicodedata.normalize("NFKC", text) if self.normalizes else text)[:limit]
+
+    def _clean_schema(self, node: Any) -> Any:
+        if isinstance(node, dict):
+            return {
+                key: self._clean(value, self.max_schema_text_chars)
+                if key in _TEXTS and isinstance(value, str)
+                else self._clean_schema(value)
+                for key, value in cast("Json", node).items()
+            }
+        if isinstance(node, list):
+            return [self._clean_schema(item) for item in cast("list[Any]", node)]
+        return node
 
 
 class Sanitizing:
-    """The sanitizer, applied to one server's lists."""
+    """The sanitizer, applied to one server's lists: below everything that adds words of ours to them.
+
+    In the mode `block` a tool that is not shown is on no list, and so cannot be called either.
+    """
 
     def __init__(self, sanitizer: Sanitizer, server_id: str) -> None:
         self._sanitizer = sanitizer
         self._server_id = server_id
-        self._judged: dict[bytes, list[str]] = {}
-        self._blocked: set[str] = set()
+        self._judged: dict[bytes, Raw | None] = {}
 
-    def check(self, exchange: Exchange) -> None:
-        """A tool that is not shown for what is in its texts cannot be called either."""
-        if exchange.method == "tools/call" and self._blocked:
-            found = subject(exchange)
-            assert found is not None
-            if found[1] in self._blocked:
-                raise absent(exchange, *found)
-
-    def present(self, exchange: Exchange, listing: Listing) -> None:
-        del exchange
-        if listing.kind == TOOLS:
-            listing.items = [item for item in listing.items if self._judge(item)]
+    async def __call__(self, exchange: Exchange, handler: Handler) -> Answer | None:
+        if exchange.method != "tools/list":
+            return await handler(exchange)
+        exchange.relayable = False
+        answer = await handler(exchange)
+        listing = read_listing(exchange, answer) if answer is not None else None
+        if answer is None or listing is None:
+            return answer
+        before = [item.raw for item in listing.items]
+        listing.items = [item for item in listing.items if self._judge(item)]
+        if [item.raw for item in listing.items] == before:
+            return answer  # as it came, byte by byte
+        return Answer(version=answer.version, result=listing.encode(), status=answer.status)
 
     def _judge(self, item: Item) -> bool:
         """Whether the tool stays on the list, perhaps cleaned."""
         raw = bytes(item.raw)
-        findings = self._judged.get(raw)
-        if findings is None:
+        if raw not in self._judged:
             if len(self._judged) >= REMEMBERED:
                 self._judged.clear()
-            findings = self._judged[raw] = self._sanitizer.findings(item.value())
-            if findings:
-                log.warning("%s: tool `%s`: %s", self._server_id, ascii(item.name), "; ".join(findings))
-        self._blocked.discard(item.name)
-        if not findings or self._sanitizer.mode == "report":
-            return True
-        if self._sanitizer.mode == "block":
-            self._blocked.add(item.name)
-            return False
-        item.replace(**{k: v for k, v in self._sanitizer.cleaned(item.value()).items() if k != "name"})
-        return True
+            self._judged[raw] = self._judgement(item)
+        kept = self._judged[raw]
+        if kept is not None:
+            item.raw = kept
+        return kept is not None
+
+    def _judgement(self, item: Item) -> Raw | None:
+        """The tool as it is shown; None: it is not."""
+        sanitizer, definition = self._sanitizer, item.value()
+        findings = sanitizer.findings(definition)
+        if findings:
+            log.warning("%s: tool `%s`: %s", self._server_id, ascii(item.name), "; ".join(findings))
+        if findings and sanitizer.mode == "block":
+            return None
+        if sanitizer.mode == "strip":
+            cleaned = sanitizer.cleaned(definition)
+            changed = {key: value for key, value in cleaned.items() if value != definition[key]}
+            if changed:
+                item.replace(**changed)
+        return item.raw
 
 
 def is_invisible(character: str) -> bool:
     """Format and control characters, private and unassigned ones: nothing that a reader would see."""
     return character not in _KEPT and unicodedata.category(character) in ("Cf", "Cc", "Co", "Cn", "Cs")
-
-
-def _cleaned(text: str, limit: int) -> str:
-    visible = "".join(c for c in text if not is_invisible(c))
-    return unicodedata.normalize("NFKC", visible)[:limit]
 
 
 def _schema_texts(node: Any) -> Iterator[str]:
@@ -134,16 +162,3 @@ def _schema_texts(node: Any) -> Iterator[str]:
     elif isinstance(node, list):
         for item in cast("list[Any]", node):
             yield from _schema_texts(item)
-
-
-def _clean_schema(node: Any, limit: int) -> Any:
-    if isinstance(node, dict):
-        return {
-            key: _cleaned(value, limit)
-            if key in _TEXTS and isinstance(value, str)
-            else _clean_schema(value, limit)
-            for key, value in cast("Json", node).items()
-        }
-    if isinstance(node, list):
-        return [_clean_schema(item, limit) for item in cast("list[Any]", node)]
-    return node

@@ -112,7 +112,9 @@ class Pinning:
         if shared is None:
             if len(self._shared) > 100:
                 self._shared.clear()
-            shared = self._shared[digest] = {item.name: item.value() for item in listing.items}
+            shared = self._shared[digest] = {
+                item.name: item.given_value() for item in listing.items if not item.is_own
+            }
         # Sessions that were shown the same list share its memory.
         baseline.tools = shared if not baseline.tools else {**baseline.tools, **shared}
         baseline.pages[page] = digest
@@ -143,11 +145,13 @@ class Pinning:
         if listing.first_page:
             baseline.seen = set()
         for item in listing.items:
+            if item.is_own:
+                continue
             baseline.seen.add(item.name)
             known = baseline.tools.get(item.name)
             if known is None:
                 found[item.name] = "it is new"
-            elif changed := fields(known, item.value()):
+            elif changed := fields(known, item.given_value()):
                 found[item.name] = f"changed: {', '.join(changed)}"
         if listing.last_page:
             found |= {name: "it is gone" for name in baseline.tools if name not in baseline.seen}
