@@ -239,7 +239,7 @@ class Gateway:
             self.servers,
             self._sessions,
             lambda: self._app.rules,
-            lambda name: self._guard.watch_for(name),
+            lambda name: self._guard.watch_for(name),  # noqa: PLW0108 - the guard changes
         )
         downloads = Downloads(requests, artifacts=config.core.allow_artifacts_download)
         self._app.add_prefix(f"{files.links.upload_path}/".encode(), Uploads(requests).endpoint)
