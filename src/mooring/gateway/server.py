@@ -140,6 +140,8 @@ class Server:
         exchange.deadline = now + policy.call_seconds
         exchange.final_deadline = now + policy.total_seconds
         self.exchanges[exchange] = None
+        if self.tracer.active and self.tracer.is_recording:
+            exchange.relayable = False
         if self._looks_at is not None and self._begin_directly(exchange):
             return
         self.take_over(exchange)
@@ -399,6 +401,22 @@ class Server:
     @property
     def _added(self) -> own.Capabilities:
         return own.NOTHING if self.additions is None else self.additions.capabilities
+
+    def introductions(self) -> list[tuple[str, str, bytes]]:
+        """What the server said of itself in each open session: the session, the method, the result."""
+        found: list[tuple[str, str, bytes]] = []
+        for session in self.upstream.sessions:
+            profile = session.profile
+            if profile is None:
+                continue
+            if profile.era is Era.LEGACY:
+                result = profiles.initialize_result(profile, profile.version, self.id)
+                found.append((session.wire_label, "initialize", result))
+            else:
+                found.append(
+                    (session.wire_label, "server/discover", profiles.discover_result(profile, self.id))
+                )
+        return found
 
     def reasons(self, now: float) -> list[str]:
         """What is wrong with this server, for the health report."""

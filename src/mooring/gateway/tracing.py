@@ -43,12 +43,13 @@ Watcher = Callable[[Record], None]
 class Tracer:
     """The taps on one server's wire."""
 
-    __slots__ = ("_history", "_pending", "_watchers", "active", "server_id")
+    __slots__ = ("_history", "_pending", "_recorders", "_watchers", "active", "server_id")
 
     def __init__(self, server_id: str) -> None:
         self.server_id = server_id
         self.active = False
         self._watchers: list[Watcher] = []
+        self._recorders: list[Watcher] = []
         self._history: deque[Record] = deque(maxlen=HISTORY)
         self._pending: dict[tuple[str, str, str], float] = {}
 
@@ -58,7 +59,24 @@ class Tracer:
 
     def unwatch(self, watcher: Watcher) -> None:
         self._watchers.remove(watcher)
-        if not self._watchers:
+        self._settle()
+
+    def record(self, recorder: Watcher) -> None:
+        """As `watch`, but with every message in its whole length."""
+        self._recorders.append(recorder)
+        self.active = True
+
+    def stop_recording(self, recorder: Watcher) -> None:
+        self._recorders.remove(recorder)
+        self._settle()
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether answers are wanted whole, so that none may flow through unseen."""
+        return bool(self._recorders)
+
+    def _settle(self) -> None:
+        if not self._watchers and not self._recorders:
             self.active = False
             self._pending.clear()
 
@@ -81,6 +99,10 @@ class Tracer:
         if identifier is not None:
             record["since_request_ms"] = self._since(now, leg, direction, peer, identifier, kind)
         self._publish(record)
+        if self._recorders:
+            whole = {**record, "bytes": redact(data).decode("utf-8", "replace")}
+            for recorder in list(self._recorders):
+                recorder(whole)
 
     def noted(self, leg: str, peer: str, note: str, data: bytes = b"", kind: str = "state") -> None:
         """Something that is not a message: a state change, noise, a stream that flows through."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,13 @@ class UnixConnection(http.client.HTTPConnection):
 
 def get(path: Path, target: str, timeout: float | None = CONNECT_SECONDS) -> http.client.HTTPResponse:
     """GET from the control API; anything but 200 is an error."""
+    return open_stream(path, target, timeout)[1]
+
+
+def open_stream(
+    path: Path, target: str, timeout: float | None = None
+) -> tuple[socket.socket, http.client.HTTPResponse]:
+    """As `get`, for an answer that ends when somebody shuts its socket."""
     connection = UnixConnection(path, timeout)
     try:
         connection.request("GET", target)
@@ -33,7 +41,7 @@ def get(path: Path, target: str, timeout: float | None = CONNECT_SECONDS) -> htt
         raise Failed(f"the gateway at `{path}` does not answer: {error or type(error).__name__}") from error
     if response.status != 200:
         raise Failed(refusal(response.status, response.read(65536)))
-    return response
+    return connection.sock, response
 
 
 def get_json(path: Path, target: str) -> Any:

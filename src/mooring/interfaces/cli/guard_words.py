@@ -12,6 +12,46 @@ def add_parsers(commands: Any) -> None:
     _add_lock(commands)
     _add_policy(commands)
     _add_approve(commands)
+    _add_cassettes(commands)
+
+
+def _add_cassettes(commands: Any) -> None:
+    record = commands.add_parser(
+        "record",
+        help="write a server's conversation into a file",
+        description="Write what a server of the running gateway says and is told into a cassette, until "
+        "Ctrl-C. With a command instead of an id: run it, stand between it and whoever started us, and write "
+        "down what passes. Secrets are blotted out. `mooring replay` plays it.",
+        parents=[_where()],
+        allow_abbrev=False,
+    )
+    record.add_argument("id", metavar="ID", nargs="?", help="the server's id")
+    record.add_argument("-o", "--output", metavar="FILE", required=True, help="the cassette to write")
+    record.add_argument(
+        "--for", metavar="TIME", dest="duration", help="stop by itself after this time, for example 30s, 5m"
+    )
+    record.add_argument(
+        "after",
+        nargs="*",
+        metavar="COMMAND",
+        help="after `--`: a server that speaks on stdio, to stand before",
+    )
+    record.usage = "mooring record [options] -o FILE (ID | -- COMMAND ...)"
+    record.set_defaults(handler="record:run")
+
+    replay = commands.add_parser(
+        "replay",
+        help="be the server that a file was recorded from",
+        description="Speak MCP on stdin and stdout exactly as recorded. A request that was not recorded is "
+        "an error that names the nearest one, and so is a call made more often than recorded; lists and "
+        "handshakes may be repeated. Exits with 1 if anything was unexpected.",
+        allow_abbrev=False,
+    )
+    replay.add_argument("cassette", metavar="CASSETTE", help="what `mooring record` wrote")
+    replay.add_argument(
+        "--all", action="store_true", dest="everything", help="also fail if a recorded request was not made"
+    )
+    replay.set_defaults(handler="replay:run")
 
 
 def _add_key(commands: Any) -> None:

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(words: list[str]) -> argparse.Namespace:
     """What follows `--` after these is the server's business, also where it looks like a flag of ours."""
     parser = build_parser()
-    if words[:1] not in (["run"], ["lint"], ["tokens"]) or "--" not in words:
+    if words[:1] not in (["run"], ["lint"], ["tokens"], ["record"]) or "--" not in words:
         return parser.parse_args(words)
     end = words.index("--")
     parsed = parser.parse_args(words[:end])

@@ -27,7 +27,7 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 def run(arguments: argparse.Namespace) -> int:
     """Print each message until the gateway ends, or Ctrl-C."""
-    oldest = time.time() - _seconds(arguments.since) if arguments.since else None
+    oldest = time.time() - seconds_of("--since", arguments.since) if arguments.since else None
     history = _ALL if oldest is not None or not arguments.follow else 0
     query = {"history": history, "follow": int(arguments.follow), "bytes": int(arguments.bytes)}
     target = f"/api/v1/trace/{quote(arguments.id, safe='')}?{urlencode(query)}"
@@ -70,8 +70,9 @@ def _text_printer() -> Callable[[dict[str, Any]], None]:
     return show
 
 
-def _seconds(text: str) -> float:
+def seconds_of(option: str, text: str) -> float:
+    """A time span such as 30s, 5m or 1h."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
     if not match:
-        raise Failed(f"`--since {text}` is not a time span: write for example 30s, 5m or 1h")
+        raise Failed(f"`{option} {text}` is not a time span: write for example 30s, 5m or 1h")
     return float(match.group(1)) * _UNITS[match.group(2)]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping
-from time import monotonic
+from time import monotonic, time
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -13,7 +14,7 @@ from mooring.gateway.dispatch import Dispatcher
 from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
-from mooring.gateway.tracing import Record, encode_record
+from mooring.gateway.tracing import Record, encode_record, redact
 from mooring.interfaces.mcp_stdio import StdioConnection
 from mooring.interfaces.rest.operations import LINES, TAKEN, ApiError, Call, Operation
 from mooring.transports.dialing import Transport
@@ -54,10 +55,15 @@ class Version(Struct, frozen=True):
     version: str
 
 
+RECORDER_BYTES: Final = 64 * 1024 * 1024
+"""How much of a recording may wait for its reader."""
+
+
 class TraceQuery(Struct, frozen=True, forbid_unknown_fields=True):
     history: Annotated[int, Meta(ge=0, description="How many recorded messages to begin with.")] = 0
     bytes: Annotated[bool, Meta(description="Send the messages too, secrets redacted.")] = False
     follow: Annotated[bool, Meta(description="Keep sending new ones.")] = True
+    whole: Annotated[bool, Meta(description="Messages of any length, for a recording.")] = False
 
 
 class SystemOperations:
@@ -154,14 +160,22 @@ class SystemOperations:
         if reply.closed:
             return TAKEN
         reply.start(200, LINES, compress=False)
-        watcher = _Watcher(reply, with_bytes=query.bytes)
+        watcher = (_Recorder if query.whole else _Watcher)(reply, with_bytes=query.bytes)
         for record in server.tracer.history()[-query.history :] if query.history else []:
             watcher(record)
         if not query.follow:
             reply.end()
             return TAKEN
-        server.tracer.watch(watcher)
-        reply.on_closed = lambda: server.tracer.unwatch(watcher)
+        if query.whole:
+            for peer, method, result in server.introductions():
+                shown = redact(result).decode("utf-8", "replace")
+                about = {"t": time(), "kind": "introduction", "size": len(result), "peer": peer}
+                watcher({**about, "method": method, "bytes": shown})
+            server.tracer.record(watcher)
+            reply.on_closed = lambda: server.tracer.stop_recording(watcher)
+        else:
+            server.tracer.watch(watcher)
+            reply.on_closed = lambda: server.tracer.unwatch(watcher)
         return TAKEN
 
     async def stdio(self, call: Call) -> object:
@@ -194,3 +208,29 @@ class _Watcher:
             self._reply.write(msgspec.json.encode(note) + b"\n")
             self._missed = 0
         self._reply.write(encode_record(record, with_bytes=self._with_bytes))
+
+
+class _Recorder(_Watcher):
+    """One `mooring record`: what cannot be sent at once waits, up to a limit."""
+
+    def __init__(self, reply: Reply, *, with_bytes: bool) -> None:
+        super().__init__(reply, with_bytes=with_bytes)
+        self._waiting: deque[Record] = deque()
+        self._size = 0
+        reply.on_writable_changed = self._on_writable
+
+    def __call__(self, record: Record) -> None:
+        if self._reply.writable and not self._waiting:
+            super().__call__(record)
+        elif self._size + record["size"] > RECORDER_BYTES:
+            self._missed += 1
+        else:
+            self._waiting.append(record)
+            self._size += record["size"]
+
+    def _on_writable(self, writable: bool) -> None:
+        del writable
+        while self._waiting and self._reply.writable:
+            record = self._waiting.popleft()
+            self._size -= record["size"]
+            super().__call__(record)
