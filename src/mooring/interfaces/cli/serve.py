@@ -13,8 +13,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from mooring import __version__
-from mooring.app import Started
-from mooring.app import run as run_gateway
+from mooring.app.foreground import run as run_gateway
+from mooring.app.gateway import Started
 from mooring.config.loading import ConfigError, Loaded, load_with_notes
 from mooring.config.locations import default_config_file, default_data_directory
 from mooring.config.schema import Config

@@ -3,62 +3,54 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import gc
 import logging
-import os
-import signal
 import ssl
-import sys
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Final, Self
 from weakref import WeakKeyDictionary
 
 from msgspec import structs
 
-from mooring import __version__
+from mooring.app.building import http_dialer, pinned_of, policy_of
+from mooring.app.carried_files import CarriedFiles
+from mooring.app.management import Management
+from mooring.app.outgoing_guards import OutgoingGuards
+from mooring.app.sign_in import SignIn
+from mooring.app.trace_file import TraceFile
 from mooring.config import guarding, reloading, schema
 from mooring.config.admission import admission
-from mooring.config.credentials_build import Credentials
-from mooring.config.guard_part import Part
-from mooring.config.loading import ConfigError
 from mooring.config.locations import socket_in
 from mooring.config.running import completed, entry_of, is_run, run_config_of
 from mooring.errors import MooringError
 from mooring.gateway.detection import Verdict
 from mooring.gateway.dispatch import Dispatcher
-from mooring.gateway.exchange import Exchange, Middleware, Watch
-from mooring.gateway.health import BreakerPolicy
+from mooring.gateway.exchange import Middleware
 from mooring.gateway.in_flight import InFlightLimit
 from mooring.gateway.interactions import Interactions
-from mooring.gateway.principal import ANONYMOUS, NOBODY, Caller
+from mooring.gateway.principal import ANONYMOUS, Caller
 from mooring.gateway.sealing import Seal, load_key
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
-from mooring.gateway.tracing import Record, Tracer, encode_record
-from mooring.gateway.upstream import Upstream, UpstreamPolicy
+from mooring.gateway.tracing import Tracer
+from mooring.gateway.upstream import Upstream
 from mooring.interfaces.door import Door, Place, Refused, local_principal
 from mooring.interfaces.gateway_app import GatewayApp, Rules
 from mooring.interfaces.web_guard import WebGuard
 from mooring.interfaces.well_known import PREFIX, ResourceMetadata
 from mooring.interfaces.workload_fronts import Fronts
 from mooring.policy.settings import Auth
-from mooring.protocol import jsonrpc
-from mooring.protocol.versions import Era
+from mooring.policy.watching import Watch
 from mooring.transports import spool
-from mooring.transports.dialing import Dialer, HttpDialer, Transport
+from mooring.transports.dialing import Dialer
 from mooring.transports.http_endpoint import Buffered, Endpoint
-from mooring.transports.http_limits import ClientLimits, ListenerLimits
+from mooring.transports.http_limits import ListenerLimits
 from mooring.transports.http_listener import Listener
-from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import Request
 from mooring.transports.http_rules import Refusal
-from mooring.workloads.groups import Groups
 from mooring.workloads.lifecycle import RestartPolicy
 from mooring.workloads.runconfig import RunConfig
 from mooring.workloads.state import DataDirectory
@@ -70,26 +62,13 @@ from mooring.workloads.supervisor_start import Launcher
 from mooring.workloads.supervisor_workload import Workload
 
 if TYPE_CHECKING:
-    from mooring.ecosystem.clients.registration import ServerAddress
     from mooring.files.middleware import FileAdapters
-    from mooring.files.service import FileService
-    from mooring.interfaces.rest.ecosystem import Ecosystem
-    from mooring.policy.credentials.grants import Grant
 
 log = logging.getLogger(__name__)
 
 SWEEP_SECONDS: Final = 0.25
 TIDY_SECONDS: Final = 2.0
-_M_TRIM_THRESHOLD: Final = -1
-_M_MMAP_THRESHOLD: Final = -3
-"""Names of glibc's `mallopt`."""
-COLLECTOR_THRESHOLDS: Final = (20_000, 20, 50)
 STARTS_AT_ONCE: Final = 8
-LISTS_CHANGED: Final = tuple(
-    f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
-)
-WATCH_SECONDS: Final = 1.0
-ERAS: Final = {"auto": None, "legacy": Era.LEGACY, "modern": Era.MODERN}
 STOP_SECONDS: Final = 5.0
 """How long requests in flight get to finish when the gateway is told to stop."""
 
@@ -109,20 +88,6 @@ class _Described:
 
     entry: schema.Server
     adapters: FileAdapters | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Outgoing:
-    """Parts of an earlier guard, and who was on the way through it when it was replaced."""
-
-    parts: list[Part]
-    users: list[tuple[Server, Exchange]]
-
-    @property
-    def is_done(self) -> bool:
-        if any(exchange in server.exchanges for server, exchange in self.users):
-            return False
-        return not any(part.is_busy is not None and part.is_busy() for part in self.parts)
 
 
 class CannotReload(MooringError):
@@ -148,19 +113,28 @@ class Gateway:
         self._interactions = Interactions(self._seal, config.sessions.suspended_ttl_seconds)
         self._dispatcher = Dispatcher()
         self._trace_file = (
-            _TraceFile(config.trace.file, with_bytes=config.trace.bytes) if config.trace.file else None
+            TraceFile(config.trace.file, with_bytes=config.trace.bytes) if config.trace.file else None
         )
         self._guard = guarding.Guard(config)
-        self._outgoing: list[_Outgoing] = []
+        self._outgoing = OutgoingGuards()
         self._guard.hooks.end_session = lambda client: self._dispatcher.spawn(self._sessions.end(client))
-        self._files: FileService | None = None
+        self.stop_wanted = asyncio.Event()
         self._entries: dict[str, schema.Server] = {}
         self.servers: dict[str, Server] = {}
+        self._files = CarriedFiles(self._seal, self._sessions, self.servers, self._watch_for)
+        self._management = Management(
+            config,
+            self.servers,
+            self._sessions,
+            self._dispatcher,
+            files=lambda: self._files.service,
+            names=self._names,
+            url_of=self.url_of,
+            stop=self.stop_wanted.set,
+        )
         self._described: WeakKeyDictionary[Server, _Described] = WeakKeyDictionary()
-        self.stop_wanted = asyncio.Event()
         self._stack = AsyncExitStack()
         self._url = ""
-        self._has_logins = False
         self.started: Started | None = None
 
     async def __aenter__(self) -> Self:
@@ -179,12 +153,13 @@ class Gateway:
         stack.push_async_callback(self._close_guard)
         stack.enter_context(self._directory)
         store = self._store = await stack.enter_async_context(Store(self._directory.database))
-        secrets = SecretValues(lambda: self._ecosystem.secrets)
+        secrets = SecretValues(lambda: self._management.ecosystem.secrets)
         runtimes = Runtimes(config.storage.root, config.runtimes.order, config.runtimes.bases)
         stack.push_async_callback(runtimes.close)
         launcher = Launcher(runtimes.choose, secrets, asyncio.Semaphore(STARTS_AT_ONCE))
         allows = admission(config, local_principal())
         self._supervisor = Supervisor(self._directory, store, self, launcher, runtimes.leaving, allows)
+        self._management.begin(store, self._supervisor)
         self._guard.hooks.stop_server = self._supervisor.forbid
         holder = _LateApp()
         listener = Listener(holder, ListenerLimits(max_connections=config.limits.max_connections))
@@ -194,7 +169,7 @@ class Gateway:
         self._fronts = Fronts(
             self._dispatcher,
             self._guard,
-            self._secret,
+            self._management.secret,
             self._refused,
             self._route,
             tls,
@@ -204,9 +179,17 @@ class Gateway:
         shown = f"[{config.host}]" if ":" in config.host else config.host
         own = f"{'https' if tls else 'http'}://{shown}:{self._port}"
         self._url = (config.public_url or own).rstrip("/")
-        self._app = GatewayApp(self._sessions, self._dispatcher, self._rules(config), self._serve_api)
-        stack.push_async_callback(self._close_files)
-        await self._open_files(config)
+        self._sign_in = SignIn(
+            config,
+            self._url,
+            lambda: self._management.ecosystem.secrets,
+            self.servers,
+            self._sessions,
+            self._dispatcher,
+        )
+        self._app = GatewayApp(self._sessions, self._dispatcher, self._rules(config), self._management.serve)
+        stack.push_async_callback(self._files.close)
+        await self._files.open(config, self._app, self._url)
         await self._know_groups(config)
         for entry in config.servers:
             await self._add_entry(entry)
@@ -220,43 +203,6 @@ class Gateway:
         stack.callback(sweeper.cancel)
         self.started = Started(self._url, socket, [(entry, self.url_of(entry)) for entry in self.servers])
 
-    async def _open_files(self, config: schema.Config) -> None:
-        """Where files come in and go out; a gateway without adapters has none of it."""
-        if self._files is not None or not any(config.wants_files(entry) for entry in config.servers):
-            return
-        # Loaded only where files are carried: a gateway without them starts sooner.
-        from mooring.config.files_build import service_for  # noqa: PLC0415
-        from mooring.interfaces.downloads import Downloads  # noqa: PLC0415
-        from mooring.interfaces.file_requests import FileRequests  # noqa: PLC0415
-        from mooring.interfaces.uploads import Uploads  # noqa: PLC0415
-
-        files = service_for(config, self._seal, load_key(config.storage.root / "seal.key"))
-        files.links.base = self._url
-        await files.start()
-        self._files = files
-        requests = FileRequests(
-            files,
-            self.servers,
-            self._sessions,
-            lambda: self._app.rules,
-            lambda name: self._guard.watch_for(name),  # noqa: PLW0108 - the guard changes
-        )
-        downloads = Downloads(requests, artifacts=config.core.allow_artifacts_download)
-        self._app.add_prefix(f"{files.links.upload_path}/".encode(), Uploads(requests).endpoint)
-        self._app.add_prefix(b"/artifacts/", downloads.endpoint)
-        self._app.add_prefix(b"/files/once/", downloads.endpoint)
-
-    async def _close_files(self) -> None:
-        if self._files is not None:
-            await self._files.close()
-
-    def _adapters(self, entry: schema.Server) -> FileAdapters | None:
-        if self._files is None or not self._config.wants_files(entry):
-            return None
-        from mooring.config.files_build import adapters_for  # noqa: PLC0415 - see `_open_files`
-
-        return adapters_for(self._files, self._config, entry)
-
     async def _close_listener(self, listener: Listener) -> None:
         busy = any(server.exchanges for server in self.servers.values())
         await listener.close(STOP_SECONDS if busy else 0.0)
@@ -265,65 +211,15 @@ class Gateway:
         await self._sessions.close_all()
         await asyncio.gather(*(server.close() for server in self.servers.values()))
 
-    # The API for people and programs that look after the gateway: loaded when one of them comes
-
-    def _serve_api(self, request: Request, reply: Reply, caller: Caller) -> None:
-        self._api(request, reply, caller)
-
-    @cached_property
-    def _api(self) -> Callable[[Request, Reply, Caller], None]:
-        from mooring.interfaces.rest.files import FileOperations  # noqa: PLC0415
-        from mooring.interfaces.rest.groups import GroupOperations  # noqa: PLC0415
-        from mooring.interfaces.rest.router import RestApi  # noqa: PLC0415
-        from mooring.interfaces.rest.system import SystemOperations  # noqa: PLC0415
-        from mooring.interfaces.rest.workloads import WorkloadOperations  # noqa: PLC0415
-
-        config = self._config
-        groups = Groups(self._store, self._supervisor)
-        local = Caller(local_principal(), "unix") if config.auth.mode != "none" else NOBODY
-        system = SystemOperations(
-            self.servers,
-            self._sessions,
-            self._dispatcher,
-            self._supervisor,
-            url_of=self.url_of,
-            version=__version__,
-            pid=os.getpid(),
-            max_message_bytes=config.limits.max_message_bytes,
-            local=local,
-            stop=self.stop_wanted.set,
-        )
-        operations = [
-            *system.table(),
-            *self._ecosystem.table(WorkloadOperations(self._supervisor, groups, self.url_of).table()),
-            *GroupOperations(groups, self._supervisor).table(),
-            *FileOperations(lambda: self._files, local).table(),
-        ]
-        return RestApi(self._dispatcher, operations, __version__).handle
-
-    @cached_property
-    def _ecosystem(self) -> Ecosystem:
-        from mooring.interfaces.rest.ecosystem import Ecosystem  # noqa: PLC0415
-
-        return Ecosystem(self._config.storage.root, dict(os.environ), self._addresses)
-
-    def _secret(self, name: str) -> str:
-        """What a stored secret is worth."""
-        from mooring.workloads.secrets.store import open_store  # noqa: PLC0415
-
-        return open_store(self._ecosystem.secrets).get(name)
+    def _watch_for(self, server_id: str) -> Watch | None:
+        return self._guard.watch_for(server_id)  # of the guard that is in force now
 
     def _route(self, path: bytes) -> Buffered | None:
         return self._app.route(path)
 
-    def _addresses(self) -> list[ServerAddress]:
+    def _names(self) -> list[str]:
         """All servers, running or not: an address is good for as long as its server exists."""
-        from mooring.ecosystem.clients.registration import ServerAddress  # noqa: PLC0415
-
-        workloads = self._supervisor.workloads
-        groups = {name: workload.record.group for name, workload in workloads.items()}
-        names = dict.fromkeys((*self._entries, *workloads))
-        return [ServerAddress(name, self.url_of(name), groups.get(name, "default")) for name in names]
+        return list(dict.fromkeys((*self._entries, *self._supervisor.workloads)))
 
     def _rules(self, config: schema.Config) -> Rules:
         return Rules(
@@ -360,7 +256,8 @@ class Gateway:
             policy = RestartPolicy(lazy=True, idle_stop_seconds=entry.timeouts.idle_stop_seconds)
             self._supervisor.declare(run_config_of(entry), policy)
         else:
-            self._serve(self._build_server(entry, *self._http_dialer(entry)))
+            reached = http_dialer(entry, self._sign_in.credentials, self._config.limits.max_message_bytes)
+            self._serve(self._build_server(entry, *reached))
 
     async def _retire(self, server: Server, workload: Workload | None) -> None:
         """Who is being served by what was taken out gets the time to finish."""
@@ -387,9 +284,8 @@ class Gateway:
         declared = self._entries.get(workload.name)
         workload.own_url = self._fronts.url_of(workload.name)
         entry = completed(declared, workload.config) if declared else entry_of(workload.config)
-        transports = workload.dialer.transports
-        era = ERAS[entry.workload.era] if entry.workload is not None else None
-        pinned = Verdict(transports[0] if len(transports) == 1 else None, era)
+        era = entry.workload.era if entry.workload is not None else None
+        pinned = pinned_of(workload.dialer.transports, era)
         return self._serve(self._build_server(entry, workload.dialer, pinned))
 
     async def detach(self, server: Server) -> None:
@@ -430,7 +326,7 @@ class Gateway:
         other = [name for name in other if name not in judged]
         added = [name for name in new if name not in self._entries]
         await self._know_groups(config)
-        await self._open_files(config)
+        await self._files.open(config, self._app, self._url)
         for name in (*gone, *other):
             await self._fronts.close(name)
         # Nothing waits from here on, so that no request finds one half of the old and one of the new.
@@ -462,10 +358,7 @@ class Gateway:
         """Every server gets its new chain at once; what only the old ones need ends with their last user."""
         before, self._guard = self._guard, guard
         guard.come_into_force()
-        users = [(server, exchange) for server in (*self.servers.values(), *retired)
-                 for exchange in server.exchanges]  # fmt: skip
-        if unused := before.without(guard):
-            self._outgoing.append(_Outgoing(unused, users))
+        self._outgoing.add(before.without(guard), (*self.servers.values(), *retired))
         all_anew = guard.differs_from(before)
         for server in self.servers.values():
             if all_anew or server.id in judged:
@@ -481,31 +374,17 @@ class Gateway:
             for server in self.servers.values():
                 server.announce()
 
-    async def _close_outgoing(self) -> None:
-        for outgoing in [each for each in self._outgoing if each.is_done]:
-            self._outgoing.remove(outgoing)
-            await guarding.close_parts(outgoing.parts)
-
     async def _close_guard(self) -> None:
-        for outgoing in self._outgoing:
-            await guarding.close_parts(outgoing.parts)
+        await self._outgoing.close()
         await self._guard.close()
 
     def _build_server(self, entry: schema.Server, dialer: Dialer, pinned: Verdict) -> Server:
         tracer = Tracer(entry.id)
         if self._trace_file is not None:
             tracer.watch(self._trace_file.write)
-        policy = UpstreamPolicy(
-            share=entry.share,
-            connect_seconds=entry.timeouts.connect_seconds,
-            call_seconds=entry.timeouts.call_seconds,
-            total_seconds=entry.timeouts.total_seconds,
-            idle_stop_seconds=entry.timeouts.idle_stop_seconds,
-            session_retries=self._config.sessions.upstream_session_termination_retries,
-            breaker=BreakerPolicy(entry.breaker.failures, entry.breaker.open_seconds),
-        )
+        policy = policy_of(entry, self._config.sessions.upstream_session_termination_retries)
         upstream = Upstream(entry.id, dialer, pinned, policy, tracer)
-        adapters = self._adapters(entry)
+        adapters = self._files.adapters(self._config, entry)
         server = Server(entry.id, upstream, self._interactions, tracer, [])
         self._described[server] = described = _Described(entry, adapters)
         server.use(*self._chain_of(described))
@@ -533,61 +412,10 @@ class Gateway:
             methods = adapters.methods_after(methods)
             middlewares = [*middlewares, adapters]
         middlewares = [*middlewares, *chain.below]
-        login = self._login(entry)
+        login = self._sign_in.middleware(entry, self._app)
         if login is not None:  # all methods: whatever it is, its user may have to sign in first
             middlewares, methods = [*middlewares, login], None
         return middlewares, methods, self._guard.watch_for(entry.id)
-
-    def _http_dialer(self, entry: schema.Server) -> tuple[Dialer, Verdict]:
-        assert entry.upstream is not None
-        upstream = entry.upstream
-        transports = {
-            "auto": (Transport.STREAMABLE_HTTP, Transport.SSE),
-            "streamable_http": (Transport.STREAMABLE_HTTP,),
-            "sse": (Transport.SSE,),
-        }[upstream.transport]
-        limits = ClientLimits(connect_seconds=entry.timeouts.connect_seconds, head_seconds=None)
-        forwards = bool(upstream.forward_headers)
-        pool = self._credentials.pool_for(entry.id, upstream.url, upstream.auth, limits, forwards=forwards)
-        pinned = Verdict(transports[0] if len(transports) == 1 else None, ERAS[upstream.era])
-        max_bytes = self._config.limits.max_message_bytes
-        dialer = HttpDialer(
-            upstream.url, pool, upstream.headers, transports=transports, max_message_bytes=max_bytes
-        )
-        return dialer, pinned
-
-    # What servers are shown
-
-    @cached_property
-    def _credentials(self) -> Credentials:
-        return Credentials(self._config.storage.root, self._url, self._config.providers, self._grants_key)
-
-    def _grants_key(self) -> bytes:
-        """What grants are sealed with: a secret of ours where secrets are kept encrypted, else a key file."""
-        from mooring.workloads.secrets.own import own_key  # noqa: PLC0415
-
-        return own_key(self._ecosystem.secrets, self._config.storage.root / "grants.key")
-
-    def _login(self, entry: schema.Server) -> Middleware | None:
-        """Who asks users of this server to sign in; the pages for it are there from the first such server."""
-        login = self._credentials.login_for(entry.upstream.auth) if entry.upstream is not None else None
-        if login is not None and not self._has_logins:
-            from mooring.interfaces import logins  # noqa: PLC0415
-
-            self._has_logins = True
-            tells_apart = self._config.auth.mode != "none"
-            pages = logins.Logins(self._credentials, self._dispatcher, tells_apart=tells_apart)
-            self._app.add_prefix(logins.PREFIX, pages.endpoint)
-            self._credentials.flows.on_granted.append(self._granted)
-        return login
-
-    def _granted(self, grant: Grant) -> None:
-        """A user agreed: what their clients could not list before can be listed now."""
-        server = self.servers.get(grant.party.removeprefix("server:"))
-        for client in self._sessions.clients_of(server) if server is not None else ():
-            if client.principal == grant.principal:
-                for method in LISTS_CHANGED:
-                    client.push(jsonrpc.notification(method))
 
     # The guard
 
@@ -652,8 +480,8 @@ class Gateway:
             if now >= next_tidying:
                 next_tidying = now + TIDY_SECONDS
                 _guarded(self._tidy_guard)
-                if any(outgoing.is_done for outgoing in self._outgoing):
-                    self._dispatcher.spawn(self._close_outgoing())
+                if self._outgoing.any_done:
+                    self._dispatcher.spawn(self._outgoing.close_done())
                 _guarded(self._fronts.tidy)
                 for server in list(self.servers.values()):
                     _guarded(server.tidy, now)
@@ -682,22 +510,6 @@ class _LateApp:
         return self.app.accept(request)
 
 
-class _TraceFile:
-    """Every message of every server as a JSON line."""
-
-    def __init__(self, path: Path, *, with_bytes: bool) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        self._file = os.fdopen(descriptor, "ab", buffering=0)
-        self._with_bytes = with_bytes
-
-    def write(self, record: Record) -> None:
-        self._file.write(encode_record(record, with_bytes=self._with_bytes))
-
-    def close(self) -> None:
-        self._file.close()
-
-
 def _tls_context(tls: schema.Tls) -> ssl.SSLContext | None:
     if tls.cert is None:
         return None
@@ -705,81 +517,3 @@ def _tls_context(tls: schema.Tls) -> ssl.SSLContext | None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(tls.cert, tls.key)
     return context
-
-
-Load: TypeAlias = Callable[[], schema.Config]
-"""Reads the configuration file anew; ConfigError if it cannot be used."""
-
-
-def run(config: schema.Config, *, ready: Callable[[Started], None], watch: Path | None, load: Load) -> int:
-    """Run the gateway in the foreground until it is told to stop; follow what becomes of its file."""
-    try:
-        import uvloop  # noqa: PLC0415 - not everywhere
-    except ImportError:
-        return asyncio.run(_serve(config, ready, watch, load))
-    return uvloop.run(_serve(config, ready, watch, load))
-
-
-def _settle_memory() -> None:
-    """What is loaded now stays; the collector need not look at it again, nor run every few requests."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
-    if sys.platform == "linux":
-        # By default every large read buffer is mapped and unmapped anew, which costs more than filling it.
-        with suppress(AttributeError, OSError):
-            library = ctypes.CDLL(None)
-            library.mallopt(_M_MMAP_THRESHOLD, 4 * 1024 * 1024)
-            library.mallopt(_M_TRIM_THRESHOLD, 16 * 1024 * 1024)
-
-
-async def _serve(
-    config: schema.Config, ready: Callable[[Started], None], watch: Path | None, load: Load
-) -> int:
-    gateway = Gateway(config)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, gateway.stop_wanted.set)
-    async with gateway:
-        assert gateway.started is not None
-        _settle_memory()
-        ready(gateway.started)
-        follower = loop.create_task(_follow_file(gateway, watch, load))
-        await gateway.stop_wanted.wait()
-        follower.cancel()
-    return 0
-
-
-async def _follow_file(gateway: Gateway, watch: Path | None, load: Load) -> None:
-    """Reload on SIGHUP, and when the file has changed and stayed so for one look."""
-    asked = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
-    known = seen = _stamp(watch)
-    while True:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asked.wait(), WATCH_SECONDS)
-        before, seen = seen, _stamp(watch)
-        if asked.is_set() or (seen == before and seen not in (known, None)):
-            asked.clear()
-            known = seen
-            await _reload(gateway, load)
-
-
-def _stamp(path: Path | None) -> tuple[int, int, int] | None:
-    """What changes when a file is written or replaced."""
-    try:
-        found = path.stat() if path is not None else None
-    except OSError:
-        return None
-    return None if found is None else (found.st_mtime_ns, found.st_size, found.st_ino)
-
-
-async def _reload(gateway: Gateway, load: Load) -> None:
-    try:
-        said = await gateway.reload(load())
-    except (ConfigError, MooringError) as error:
-        log.error("the configuration was not reloaded and nothing was changed: %s", error)  # noqa: TRY400
-    except Exception:
-        log.exception("the configuration could not be reloaded")
-    else:
-        log.info("the configuration was reloaded: %s", "; ".join(said) or "nothing changed")

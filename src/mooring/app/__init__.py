@@ -1,0 +1,1 @@
+"""The composition root: a configuration becomes one running gateway."""

@@ -1,0 +1,104 @@
+"""The gateway as the program of this process: it runs until it is told to stop, and follows its file."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from mooring.app.gateway import Gateway, Started
+from mooring.config import schema
+from mooring.config.loading import ConfigError
+from mooring.errors import MooringError
+
+log = logging.getLogger(__name__)
+
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+"""Names of glibc's `mallopt`."""
+COLLECTOR_THRESHOLDS: Final = (20_000, 20, 50)
+WATCH_SECONDS: Final = 1.0
+
+Load: TypeAlias = Callable[[], schema.Config]
+"""Reads the configuration file anew; ConfigError if it cannot be used."""
+
+
+def run(config: schema.Config, *, ready: Callable[[Started], None], watch: Path | None, load: Load) -> int:
+    """Run the gateway in the foreground until it is told to stop; follow what becomes of its file."""
+    try:
+        import uvloop  # noqa: PLC0415 - not everywhere
+    except ImportError:
+        return asyncio.run(_serve(config, ready, watch, load))
+    return uvloop.run(_serve(config, ready, watch, load))
+
+
+def _settle_memory() -> None:
+    """What is loaded now stays; the collector need not look at it again, nor run every few requests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    if sys.platform == "linux":
+        # By default every large read buffer is mapped and unmapped anew, which costs more than filling it.
+        with suppress(AttributeError, OSError):
+            library = ctypes.CDLL(None)
+            library.mallopt(_M_MMAP_THRESHOLD, 4 * 1024 * 1024)
+            library.mallopt(_M_TRIM_THRESHOLD, 16 * 1024 * 1024)
+
+
+async def _serve(
+    config: schema.Config, ready: Callable[[Started], None], watch: Path | None, load: Load
+) -> int:
+    gateway = Gateway(config)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, gateway.stop_wanted.set)
+    async with gateway:
+        assert gateway.started is not None
+        _settle_memory()
+        ready(gateway.started)
+        follower = loop.create_task(_follow_file(gateway, watch, load))
+        await gateway.stop_wanted.wait()
+        follower.cancel()
+    return 0
+
+
+async def _follow_file(gateway: Gateway, watch: Path | None, load: Load) -> None:
+    """Reload on SIGHUP, and when the file has changed and stayed so for one look."""
+    asked = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
+    known = seen = _stamp(watch)
+    while True:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asked.wait(), WATCH_SECONDS)
+        before, seen = seen, _stamp(watch)
+        if asked.is_set() or (seen == before and seen not in (known, None)):
+            asked.clear()
+            known = seen
+            await _reload(gateway, load)
+
+
+def _stamp(path: Path | None) -> tuple[int, int, int] | None:
+    """What changes when a file is written or replaced."""
+    try:
+        found = path.stat() if path is not None else None
+    except OSError:
+        return None
+    return None if found is None else (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+async def _reload(gateway: Gateway, load: Load) -> None:
+    try:
+        said = await gateway.reload(load())
+    except (ConfigError, MooringError) as error:
+        log.error("the configuration was not reloaded and nothing was changed: %s", error)  # noqa: TRY400
+    except Exception:
+        log.exception("the configuration could not be reloaded")
+    else:
+        log.info("the configuration was reloaded: %s", "; ".join(said) or "nothing changed")

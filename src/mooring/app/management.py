@@ -1,0 +1,110 @@
+"""The API for people and programs that look after a gateway. It is loaded when the first of them comes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mooring import __version__
+from mooring.config import schema
+from mooring.gateway.dispatch import Dispatcher
+from mooring.gateway.principal import NOBODY, Caller
+from mooring.gateway.server import Server
+from mooring.gateway.sessions import SessionTable
+from mooring.interfaces.door import local_principal
+from mooring.transports.http_reply import Reply
+from mooring.transports.http_request import Request
+from mooring.workloads.groups import Groups
+from mooring.workloads.store import Store
+from mooring.workloads.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from mooring.ecosystem.clients.registration import ServerAddress
+    from mooring.files.service import FileService
+    from mooring.interfaces.rest.ecosystem import Ecosystem
+
+
+class Management:
+    """What the API needs to know of its gateway, and what it adds: secrets, registries and clients."""
+
+    def __init__(
+        self,
+        config: schema.Config,
+        servers: dict[str, Server],
+        sessions: SessionTable,
+        dispatcher: Dispatcher,
+        *,
+        files: Callable[[], FileService | None],
+        names: Callable[[], list[str]],
+        url_of: Callable[[str], str],
+        stop: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._servers = servers
+        self._sessions = sessions
+        self._dispatcher = dispatcher
+        self._files = files
+        self._names = names
+        self._url_of = url_of
+        self._stop = stop
+
+    def begin(self, store: Store, supervisor: Supervisor) -> None:
+        """From here on requests are answered."""
+        self._store = store
+        self._supervisor = supervisor
+
+    def serve(self, request: Request, reply: Reply, caller: Caller) -> None:
+        self._handler(request, reply, caller)
+
+    @cached_property
+    def _handler(self) -> Callable[[Request, Reply, Caller], None]:
+        from mooring.interfaces.rest.files import FileOperations  # noqa: PLC0415
+        from mooring.interfaces.rest.groups import GroupOperations  # noqa: PLC0415
+        from mooring.interfaces.rest.router import RestApi  # noqa: PLC0415
+        from mooring.interfaces.rest.system import SystemOperations  # noqa: PLC0415
+        from mooring.interfaces.rest.workloads import WorkloadOperations  # noqa: PLC0415
+
+        config = self._config
+        groups = Groups(self._store, self._supervisor)
+        local = Caller(local_principal(), "unix") if config.auth.mode != "none" else NOBODY
+        system = SystemOperations(
+            self._servers,
+            self._sessions,
+            self._dispatcher,
+            self._supervisor,
+            url_of=self._url_of,
+            version=__version__,
+            pid=os.getpid(),
+            max_message_bytes=config.limits.max_message_bytes,
+            local=local,
+            stop=self._stop,
+        )
+        operations = [
+            *system.table(),
+            *self.ecosystem.table(WorkloadOperations(self._supervisor, groups, self._url_of).table()),
+            *GroupOperations(groups, self._supervisor).table(),
+            *FileOperations(self._files, local).table(),
+        ]
+        return RestApi(self._dispatcher, operations, __version__).handle
+
+    @cached_property
+    def ecosystem(self) -> Ecosystem:
+        from mooring.interfaces.rest.ecosystem import Ecosystem  # noqa: PLC0415
+
+        return Ecosystem(self._config.storage.root, dict(os.environ), self._addresses)
+
+    def secret(self, name: str) -> str:
+        """What a stored secret is worth."""
+        from mooring.workloads.secrets.store import open_store  # noqa: PLC0415
+
+        return open_store(self.ecosystem.secrets).get(name)
+
+    def _addresses(self) -> list[ServerAddress]:
+        from mooring.ecosystem.clients.registration import ServerAddress  # noqa: PLC0415
+
+        groups = {name: workload.record.group for name, workload in self._supervisor.workloads.items()}
+        return [
+            ServerAddress(name, self._url_of(name), groups.get(name, "default")) for name in self._names()
+        ]

@@ -1,0 +1,76 @@
+"""What servers are shown of their users, and the pages on which users agree to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from mooring.config import schema
+from mooring.config.credentials_build import Credentials
+from mooring.gateway.dispatch import Dispatcher
+from mooring.gateway.exchange import Middleware
+from mooring.gateway.server import Server
+from mooring.gateway.sessions import SessionTable
+from mooring.interfaces.gateway_app import GatewayApp
+from mooring.protocol import jsonrpc
+
+if TYPE_CHECKING:
+    from mooring.policy.credentials.grants import Grant
+    from mooring.workloads.secrets.store import SecretPlaces
+
+LISTS_CHANGED: Final = tuple(
+    f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")
+)
+
+
+class SignIn:
+    """The credentials of one gateway. It is made when the gateway knows its own address."""
+
+    def __init__(
+        self,
+        config: schema.Config,
+        url: str,
+        places: Callable[[], SecretPlaces],
+        servers: Mapping[str, Server],
+        sessions: SessionTable,
+        dispatcher: Dispatcher,
+    ) -> None:
+        self._config = config
+        self._url = url
+        self._places = places
+        self._servers = servers
+        self._sessions = sessions
+        self._dispatcher = dispatcher
+        self._has_pages = False
+
+    @cached_property
+    def credentials(self) -> Credentials:
+        return Credentials(self._config.storage.root, self._url, self._config.providers, self._grants_key)
+
+    def _grants_key(self) -> bytes:
+        """What grants are sealed with: a secret of ours where secrets are kept encrypted, else a key file."""
+        from mooring.workloads.secrets.own import own_key  # noqa: PLC0415
+
+        return own_key(self._places(), self._config.storage.root / "grants.key")
+
+    def middleware(self, entry: schema.Server, app: GatewayApp) -> Middleware | None:
+        """Who asks users of this server to sign in; the pages for it are there from the first such server."""
+        login = self.credentials.login_for(entry.upstream.auth) if entry.upstream is not None else None
+        if login is not None and not self._has_pages:
+            from mooring.interfaces import logins  # noqa: PLC0415
+
+            self._has_pages = True
+            tells_apart = self._config.auth.mode != "none"
+            pages = logins.Logins(self.credentials, self._dispatcher, tells_apart=tells_apart)
+            app.add_prefix(logins.PREFIX, pages.endpoint)
+            self.credentials.flows.on_granted.append(self._granted)
+        return login
+
+    def _granted(self, grant: Grant) -> None:
+        """A user agreed: what their clients could not list before can be listed now."""
+        server = self._servers.get(grant.party.removeprefix("server:"))
+        for client in self._sessions.clients_of(server) if server is not None else ():
+            if client.principal == grant.principal:
+                for method in LISTS_CHANGED:
+                    client.push(jsonrpc.notification(method))
