@@ -21,6 +21,7 @@ from mooring.ecosystem.clients.registration import (
     conflict_text,
 )
 from mooring.ecosystem.clients.table import BY_ID, CLIENTS, ClientKind
+from mooring.interfaces.cli import client_api
 from mooring.interfaces.cli.asking import confirmed, show_diff
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.output import one_line, print_table
@@ -34,8 +35,9 @@ T = TypeVar("T")
 
 def status(arguments: argparse.Namespace) -> int:
     """Which clients are here, which are registered, and what of ours stands in their files."""
+    socket = client_api.gateway_for(arguments)
     book = client_book(arguments)
-    rows = [_state(book, client) for client in CLIENTS]
+    rows = [_state(book, client) for client in CLIENTS] if socket is None else client_api.rows(socket)
     if not arguments.all:
         rows = [row for row in rows if row["installed"] or row["registered"] or row["entries"]]
     if arguments.format == "json":
@@ -116,7 +118,11 @@ def register(arguments: argparse.Namespace) -> int:
 def remove(arguments: argparse.Namespace) -> int:
     """Take our entries out of the named clients' files."""
     book = client_book(arguments)
+    socket = client_api.gateway_for(arguments)
     for client in _named(arguments.clients):
+        if socket is not None:
+            client_api.remove(socket, client, arguments)
+            continue
         plan = _tried(lambda client=client: book.plan(client, [], None))
         if _go_on(plan, arguments):
             _tried(lambda plan=plan: book.apply(plan, registered=False))
@@ -127,8 +133,13 @@ def undo(arguments: argparse.Namespace) -> int:
     """Take back the last change of a client's file."""
     book = client_book(arguments)
     for client in _named([arguments.client]):
-        record = _tried(lambda client=client: book.undo(client))
-        print(f"`{record.path}` is as it was before", file=sys.stderr)
+        socket = client_api.gateway_for(arguments)
+        path = (
+            client_api.undo(socket, client)
+            if socket
+            else _tried(lambda client=client: book.undo(client)).path
+        )
+        print(f"`{path}` is as it was before", file=sys.stderr)
     return 0
 
 
@@ -139,6 +150,9 @@ def _register(
     wish: Registration,
     arguments: argparse.Namespace,
 ) -> None:
+    if (socket := client_api.gateway_for(arguments)) is not None:
+        client_api.register(socket, client, arguments)
+        return
     plan = _tried(lambda: book.plan(client, servers, wish, arguments.replace))
     if plan.conflicts:
         raise Failed(conflict_text(client, plan.conflicts))

@@ -25,10 +25,11 @@ from mooring.ecosystem.importers.reading import read_section, read_servers
 from mooring.interfaces.cli.asking import confirmed, show_diff
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.output import one_line, print_table
-from mooring.interfaces.cli.user_places import client_places, secret_places
+from mooring.interfaces.cli.own_gateway import GatewaySecrets, secret_store
+from mooring.interfaces.cli.user_places import client_places
 from mooring.interfaces.cli.workload_calls import run_workload, workload_names
 from mooring.workloads.secrets.errors import NotSetUp, SecretsError
-from mooring.workloads.secrets.store import SecretStore, open_store
+from mooring.workloads.secrets.store import SecretStore
 
 T = TypeVar("T")
 SERVERS = Section("yaml", "servers", "list", "id")
@@ -150,7 +151,7 @@ def _ids_in(target: Path) -> Iterable[str]:
 
 def _secret_names() -> list[str]:
     try:
-        return open_store(secret_places()).names()
+        return secret_store().names()
     except NotSetUp:
         return []
     except SecretsError as error:
@@ -161,7 +162,7 @@ def _store_secrets(plan: ImportPlan) -> None:
     if not plan.secrets and not plan.wanted_secrets:
         return
     try:
-        store = open_store(secret_places())
+        store = secret_store()
         for moved in plan.secrets:
             store.set(moved.name, moved.value)
         _ask_for(plan.wanted_secrets, store)
@@ -173,7 +174,7 @@ def _store_secrets(plan: ImportPlan) -> None:
         raise Failed(str(error)) from error
 
 
-def _ask_for(wanted: dict[str, str], store: SecretStore) -> None:
+def _ask_for(wanted: dict[str, str], store: SecretStore | GatewaySecrets) -> None:
     for name, purpose in wanted.items():
         if name in store.names():
             continue

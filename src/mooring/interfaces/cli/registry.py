@@ -13,19 +13,13 @@ import msgspec
 
 from mooring.ecosystem.registry.entry import Entry, Offer, RegistryError
 from mooring.ecosystem.registry.running import questions, run_config
-from mooring.ecosystem.registry.sources import Registries, Source, SourceKind
+from mooring.ecosystem.registry.sources import Source, SourceKind
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.output import one_line, print_table
-from mooring.interfaces.cli.user_places import data_directory, secret_places
+from mooring.interfaces.cli.registry_api import registries
 from mooring.workloads.secrets.errors import SecretsError
-from mooring.workloads.secrets.store import open_store
 
 T = TypeVar("T")
-
-
-def registries() -> Registries:
-    """The user's registries."""
-    return Registries(data_directory(), lambda name: open_store(secret_places()).get(name))
 
 
 def list_servers(arguments: argparse.Namespace) -> int:

@@ -19,6 +19,14 @@ WAIT_SECONDS = 600.0
 Json = dict[str, Any]
 
 
+class Refused(Failed):
+    """The gateway said no."""
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 def path_of(*words: str) -> str:
     """`/api/v1/...` of words that may hold anything."""
     return "/api/v1/" + "/".join(quote(word, safe="") for word in words)
@@ -29,7 +37,7 @@ def ask(socket: Path, method: str, target: str, body: Json | None = None) -> Any
     response = _send(socket, method, target, body, "application/json")
     data = response.read()
     if response.status >= 300:
-        raise Failed(_message(response.status, data))
+        raise Refused(_message(response.status, data), _code(data))
     return json.loads(data) if data else None
 
 
@@ -78,6 +86,13 @@ def _message(status: int, data: bytes) -> str:
         return _described(json.loads(data))
     except ValueError:
         return refusal(status, data)
+
+
+def _code(data: bytes) -> str:
+    try:
+        return str(json.loads(data)["error"]["code"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def _described(answer: Any) -> str:

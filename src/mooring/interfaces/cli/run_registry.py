@@ -15,11 +15,10 @@ from mooring.ecosystem.registry.image_registry import verified_image
 from mooring.ecosystem.registry.running import Question, questions, run_config
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.output import one_line
-from mooring.interfaces.cli.registry import registries
-from mooring.interfaces.cli.user_places import secret_places
+from mooring.interfaces.cli.own_gateway import secret_store
+from mooring.interfaces.cli.registry_api import registries
 from mooring.workloads.secrets.errors import SecretsError
 from mooring.workloads.secrets.names import SecretUse
-from mooring.workloads.secrets.store import open_store
 
 _NAME = re.compile(r"(?P<name>[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)?)(?:@(?P<version>[\w.+-]+))?")
 
@@ -92,7 +91,7 @@ def _answer(entry: Entry, question: Question) -> str:
 
 
 def _keep(name: str, value: str) -> str:
-    open_store(secret_places()).set(name, value)
+    secret_store().set(name, value)
     print(f"its secret is kept as `{name}`", file=sys.stderr)
     return name
 

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import TypeVar
 
 from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.own_gateway import GatewaySecrets, own_gateway, secret_store
+from mooring.interfaces.cli.run_api import ask, path_of
 from mooring.interfaces.cli.user_places import secret_places
 from mooring.workloads.secrets.errors import SecretsError
 from mooring.workloads.secrets.names import check_own_name
-from mooring.workloads.secrets.store import SecretStore, open_store
+from mooring.workloads.secrets.store import ProviderKind, SecretPlaces, SecretStore
 from mooring.workloads.secrets.store import set_up as choose
-from mooring.workloads.secrets.vault_keys import PASSWORD_VARIABLE, KeySource, keyring_works
+from mooring.workloads.secrets.vault_keys import PASSWORD_VARIABLE, KeySource, keyring_works, new_password
 
 _KEYS = {"keyring": "a key in the OS keyring", "password": "your password", "file": "a key file"}
 T = TypeVar("T")
@@ -30,10 +32,7 @@ def set_up(arguments: argparse.Namespace) -> int:
     key_file = Path(arguments.key_file).absolute() if arguments.key_file else None
     places = secret_places(key_file)
     key = arguments.key or ("file" if key_file else _best_key(places.ask is not None))
-    try:
-        choose(places, arguments.provider, key)
-    except SecretsError as error:
-        raise Failed(str(error)) from error
+    _choose(places, arguments.provider, key)
     where = {
         "encrypted": f"in the encrypted file `{places.vault_file}`, opened by {_KEYS[key]}",
         "environment": "in variables named MOORING_SECRET_NAME",
@@ -41,6 +40,22 @@ def set_up(arguments: argparse.Namespace) -> int:
     }[arguments.provider]
     print(f"secrets are kept {where}", file=sys.stderr)
     return 0
+
+
+def _choose(places: SecretPlaces, provider: ProviderKind, key: KeySource) -> None:
+    socket = own_gateway()
+    try:
+        if socket is None:
+            choose(places, provider, key)
+            return
+        has_password = provider == "encrypted" and key == "password"
+        password = new_password(places.keys).decode() if has_password else None
+    except SecretsError as error:
+        raise Failed(str(error)) from error
+    wish = {"provider": provider, "key": key, "password": password}
+    if places.key_file is not None:
+        wish["key_file"] = str(places.key_file)
+    ask(socket, "POST", path_of("secrets", "setup"), wish)
 
 
 def _best_key(has_terminal: bool) -> KeySource:
@@ -52,7 +67,7 @@ def _best_key(has_terminal: bool) -> KeySource:
 def set_secret(arguments: argparse.Namespace) -> int:
     """Store a secret."""
 
-    def store(secrets: SecretStore) -> None:
+    def store(secrets: SecretStore | GatewaySecrets) -> None:
         name = check_own_name(arguments.name)
         secrets.set(name, _value(name))
 
@@ -86,9 +101,9 @@ def delete_secret(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _with_store(action: Callable[[SecretStore], T]) -> T:
+def _with_store(action: Callable[[SecretStore | GatewaySecrets], T]) -> T:
     try:
-        return action(open_store(secret_places()))
+        return action(secret_store())
     except SecretsError as error:
         raise Failed(str(error)) from error
     except OSError as error:

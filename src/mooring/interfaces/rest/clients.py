@@ -33,6 +33,7 @@ class ClientView(Struct, frozen=True):
     registered: bool
     group: str | None
     servers: Annotated[list[str], Meta(description="Ids of our servers in its file.")]
+    note: str = ""
     problem: str = ""
 
 
@@ -46,6 +47,11 @@ class Register(Struct, frozen=True, forbid_unknown_fields=True):
     group: Annotated[str | None, Meta(description="Only servers of this group.")] = None
     servers: Annotated[list[str] | None, Meta(description="Only these servers.")] = None
     replace: Annotated[bool, Meta(description="Overwrite entries of the same name.")] = False
+    dry_run: Annotated[bool, Meta(description="Only say what would be written.")] = False
+
+
+class Removal(Struct, frozen=True, forbid_unknown_fields=True):
+    dry_run: Annotated[bool, Meta(description="Only say what would be written.")] = False
 
 
 class Changed(Struct, frozen=True):
@@ -54,6 +60,11 @@ class Changed(Struct, frozen=True):
     file: str
     added: list[str] = field(default_factory=list[str])
     removed: list[str] = field(default_factory=list[str])
+    migrated: Annotated[list[str], Meta(description="Entries of an older version, brought up to date.")] = (
+        field(default_factory=list[str])
+    )
+    before: Annotated[str, Meta(description="The text of the file before.")] = ""
+    after: Annotated[str, Meta(description="Its text afterwards.")] = ""
 
 
 class ClientOperations:
@@ -74,7 +85,7 @@ class ClientOperations:
                 Changed, Register, errors=(404, 409, 422), local=True,
             ),
             Operation(
-                "POST", f"{one}/remove", "Take our servers out of its file.", self.remove, Changed,
+                "POST", f"{one}/remove", "Take our servers out of its file.", self.remove, Changed, Removal,
                 errors=(404, 422), local=True,
             ),
             Operation(
@@ -125,13 +136,17 @@ class ClientOperations:
             )
             if plan.conflicts:
                 raise ApiError(409, "name_taken", conflict_text(client, plan.conflicts))
-            await asyncio.to_thread(self._book.apply, plan, registered=True)
+            if not body.dry_run:
+                await asyncio.to_thread(self._book.apply, plan, registered=True)
         return _changed(plan)
 
     async def remove(self, call: Call) -> Changed:
+        client, body = _client(call), call.body
+        assert isinstance(body, Removal)
         async with self._lock:
-            plan = await asyncio.to_thread(self._book.plan, _client(call), [], None)
-            await asyncio.to_thread(self._book.apply, plan, registered=False)
+            plan = await asyncio.to_thread(self._book.plan, client, [], None)
+            if not body.dry_run:
+                await asyncio.to_thread(self._book.apply, plan, registered=False)
         return _changed(plan)
 
     async def undo(self, call: Call) -> Changed:
@@ -154,6 +169,7 @@ class ClientOperations:
             registration is not None,
             registration.group if registration else None,
             sorted(own.values()),
+            client.note,
             problem,
         )
 
@@ -168,7 +184,15 @@ def _client(call: Call) -> ClientKind:
 
 
 def _changed(plan: Plan) -> Changed:
-    return Changed(str(plan.change.path), list(plan.edit.puts), list(plan.edit.drops))
+    change = plan.change
+    return Changed(
+        str(change.path),
+        list(plan.edit.puts),
+        list(plan.edit.drops),
+        list(plan.migrated),
+        (change.before or b"").decode("utf-8-sig", "replace"),
+        change.after.decode("utf-8-sig", "replace"),
+    )
 
 
 def _warn(problems: dict[str, str]) -> None:

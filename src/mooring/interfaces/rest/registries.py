@@ -33,6 +33,19 @@ class SourceList(Struct, frozen=True):
     registries: list[Source]
 
 
+class Versions(Struct, frozen=True):
+    versions: Annotated[list[str], Meta(description="Newest first, as far as the registry says.")]
+
+
+class AddedSource(Struct, frozen=True):
+    registry: Source
+    servers: Annotated[int, Meta(description="How many servers it has; of one with pages, of the first.")]
+
+
+class RefreshQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    registry: Annotated[str | None, Meta(description="Only this one.")] = None
+
+
 class Refreshed(Struct, frozen=True):
     servers: Annotated[dict[str, int], Meta(description="Registry -> how many servers it has.")]
 
@@ -53,18 +66,22 @@ class RegistryOperations:
                 "GET", "/registry/servers/{name}", "Everything about one server.", self.show, Entry,
                 query=EntryQuery, errors=(404, 422),
             ),
+            Operation(
+                "GET", "/registry/servers/{name}/versions", "The versions of one server.", self.versions,
+                Versions, query=EntryQuery, errors=(404, 422),
+            ),
             Operation("GET", "/registries", "List the registries.", self.sources, SourceList, errors=(422,)),
             Operation(
-                "POST", "/registries", "Add a registry.", self.add, Source, Source, status=201, errors=(422,),
-                local=True,
+                "POST", "/registries", "Add a registry.", self.add, AddedSource, Source, status=201,
+                errors=(422,), local=True,
             ),
             Operation(
                 "DELETE", "/registries/{name}", "Forget a registry.", self.remove, None, errors=(422,),
                 local=True,
             ),
             Operation(
-                "POST", "/registries/refresh", "Read all registries anew.", self.refresh, Refreshed,
-                errors=(422,),
+                "POST", "/registries/refresh", "Read registries anew.", self.refresh, Refreshed,
+                query=RefreshQuery, errors=(422,),
             ),
         ]  # fmt: skip
 
@@ -84,13 +101,19 @@ class RegistryOperations:
     async def sources(self, _call: Call) -> SourceList:
         return SourceList(await asyncio.to_thread(self._registries.sources))
 
-    async def add(self, call: Call) -> Source:
+    async def versions(self, call: Call) -> Versions:
+        query: EntryQuery = call.query
+        name = call.path["name"]
+        entry = await asyncio.to_thread(self._registries.entry, name, query.version, query.registry)
+        return Versions(await asyncio.to_thread(self._registries.versions, entry))
+
+    async def add(self, call: Call) -> AddedSource:
         source: Source = call.body
-        await asyncio.to_thread(self._registries.add, source)
-        return source
+        return AddedSource(source, await asyncio.to_thread(self._registries.add, source))
 
     async def remove(self, call: Call) -> None:
         await asyncio.to_thread(self._registries.remove, call.path["name"])
 
-    async def refresh(self, _call: Call) -> Refreshed:
-        return Refreshed(await asyncio.to_thread(self._registries.refresh, None))
+    async def refresh(self, call: Call) -> Refreshed:
+        query: RefreshQuery = call.query
+        return Refreshed(await asyncio.to_thread(self._registries.refresh, query.registry))

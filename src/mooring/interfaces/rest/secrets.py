@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import MutableMapping
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from mooring.interfaces.rest.operations import Call, Operation
+from mooring.interfaces.rest.operations import ApiError, Call, Operation
 from mooring.workloads.secrets.names import check_own_name
 from mooring.workloads.secrets.store import ProviderKind, SecretPlaces, SecretStore, open_store, set_up
 from mooring.workloads.secrets.vault import Vault
-from mooring.workloads.secrets.vault_keys import PASSWORD_VARIABLE
+from mooring.workloads.secrets.vault_keys import PASSWORD_VARIABLE, KeySource
 
 
 class SecretName(Struct, frozen=True):
@@ -32,7 +33,9 @@ class SetUp(Struct, frozen=True, forbid_unknown_fields=True):
     """Where secrets shall be kept."""
 
     provider: ProviderKind = "encrypted"
-    key: Literal["keyring", "file"] = "file"
+    key: Annotated[KeySource, Meta(description="What opens the encrypted file.")] = "file"
+    password: Annotated[str | None, Meta(description="For the key `password`.")] = None
+    key_file: Annotated[str | None, Meta(description="For the key `file`: another place for it.")] = None
 
 
 class Password(Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,7 +76,13 @@ class SecretOperations:
 
     async def set_up(self, call: Call) -> None:
         body: SetUp = call.body
-        await asyncio.to_thread(set_up, self._places, body.provider, body.key)
+        given = {} if body.password is None else {PASSWORD_VARIABLE: body.password}
+        key_file = self._places.key_file if body.key_file is None else Path(body.key_file)
+        if key_file is not None and not key_file.is_absolute():
+            raise ApiError(422, "secrets_unusable", "`key_file` must be an absolute path")
+        places = SecretPlaces(self._places.folder, {**self._environment, **given}, None, key_file)
+        await asyncio.to_thread(set_up, places, body.provider, body.key)
+        self._environment.update(given)
 
     async def unlock(self, call: Call) -> None:
         body: Password = call.body

@@ -23,6 +23,8 @@ class SecretsError(MooringError):
 
 
 class NotSetUp(SecretsError):
+    api_code = "secrets_not_set_up"
+
     def __init__(self) -> None:
         super().__init__("no place for secrets was chosen yet: run `mooring secret setup`")
 
@@ -41,7 +43,7 @@ class WrongKey(SecretsError):
 
 
 class KeyUnavailable(SecretsError):
-    pass
+    api_code = "key_unavailable"
 
 
 class VaultDamaged(SecretsError):

@@ -107,7 +107,7 @@ def _outer_key(material: bytes, salt: bytes, cost: int) -> bytes:
 
 def _new_material(source: KeySource, place: str, places: KeyPlaces) -> bytes:
     if source == "password":
-        return _new_password(places)
+        return new_password(places)
     material = secrets.token_bytes(32)
     text = base64.b64encode(material)
     if source == "keyring":
@@ -163,7 +163,8 @@ def _password(places: KeyPlaces, question: str) -> bytes:
     return places.ask(question).encode()
 
 
-def _new_password(places: KeyPlaces) -> bytes:
+def new_password(places: KeyPlaces) -> bytes:
+    """Asked for twice, unless it is in the environment."""
     first = _password(places, "new password for your secrets: ")
     if len(first) < 8:
         raise WrongKey("a password needs at least 8 characters: choose a longer one")

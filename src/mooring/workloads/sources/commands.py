@@ -9,6 +9,7 @@ from typing import Final
 
 from mooring.workloads.runtime import CannotRun, Resolved
 from mooring.workloads.sandbox.program import find_program, readable_for
+from mooring.workloads.sources.shims import behind_shim
 
 _CHUNK_BYTES: Final = 1024 * 1024
 
@@ -18,13 +19,15 @@ def resolve_command(argv: tuple[str, ...], *, cwd: Path, home: Path) -> Resolved
     if not argv or not argv[0]:
         raise CannotRun("the command is empty: give the program as its first word")
     path = os.environ.get("PATH", os.defpath)
-    program = find_program(argv[0], path=path, cwd=cwd)
+    program = behind_shim(find_program(argv[0], path=path, cwd=cwd), path=path, cwd=cwd)
     if not os.access(program, os.X_OK):
         raise CannotRun(f"`{argv[0]}` is not executable: run `chmod +x` on it, or name its interpreter")
     words = [str(cwd / word) for word in argv[1:2] if (cwd / word).is_file()]
     return Resolved(
         argv=(str(program), *argv[1:]),
-        readable=tuple(str(file) for file in readable_for(argv, path=path, cwd=cwd, home=home)),
+        readable=tuple(
+            str(file) for file in readable_for((str(program), *argv[1:]), path=path, cwd=cwd, home=home)
+        ),
         integrity=f"sha256:{_digest(Path(words[0]) if words else program)}",
     )
 

@@ -1,0 +1,87 @@
+"""The user's own gateway, where it runs: it keeps secrets, registries and clients, and is asked about them.
+
+Where it does not run, commands do the same by themselves: nobody starts a gateway to store a password.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from mooring.config.locations import default_data_directory, socket_in
+from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.gateway_socket import open_socket
+from mooring.interfaces.cli.run_api import Json, Refused, ask, path_of
+from mooring.interfaces.cli.user_places import secret_places
+from mooring.workloads.secrets.elsewhere import Environment
+from mooring.workloads.secrets.errors import NotSetUp, SecretMissing
+from mooring.workloads.secrets.store import PROVIDER_VARIABLE, SecretStore, open_store
+from mooring.workloads.secrets.vault_keys import PASSWORD_VARIABLE
+
+_LOCKED = "key_unavailable"
+
+
+def own_gateway() -> Path | None:
+    """Its socket, if somebody answers there."""
+    socket = socket_in(default_data_directory(os.environ))
+    if not socket.exists():
+        return None
+    try:
+        open_socket(socket).close()
+    except Failed:
+        return None
+    return socket
+
+
+def secret_store() -> SecretStore | GatewaySecrets:
+    """The user's secrets."""
+    # Who names a provider for this one command means their own environment, not the gateway's.
+    socket = None if PROVIDER_VARIABLE in os.environ else own_gateway()
+    return open_store(secret_places()) if socket is None else GatewaySecrets(socket)
+
+
+class GatewaySecrets:
+    """Secrets as the gateway keeps them."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    def get(self, name: str) -> str:
+        try:
+            return str(self._ask("GET", path_of("secrets", name))["value"])
+        except SecretMissing:
+            return Environment(os.environ).get(name)
+
+    def names(self) -> list[str]:
+        return [str(each["name"]) for each in self._ask("GET", path_of("secrets"))["secrets"]]
+
+    def set(self, name: str, value: str) -> None:
+        self._ask("PUT", path_of("secrets", name), {"value": value})
+
+    def delete(self, name: str) -> None:
+        self._ask("DELETE", path_of("secrets", name))
+
+    def _ask(self, method: str, target: str, body: Json | None = None) -> Any:
+        try:
+            return self._asked(method, target, body)
+        except Refused as refused:
+            password = os.environ.get(PASSWORD_VARIABLE)
+            if refused.code != _LOCKED or not (password or sys.stderr.isatty()):
+                raise
+        password = password or getpass.getpass("password of the secrets: ")
+        self._asked("POST", path_of("secrets", "unlock"), {"password": password})
+        return self._asked(method, target, body)
+
+    def _asked(self, method: str, target: str, body: Json | None) -> Any:
+        try:
+            return ask(self._socket, method, target, body)
+        except Refused as refused:
+            if refused.code == NotSetUp.api_code:
+                raise NotSetUp from refused
+            if refused.code == SecretMissing.api_code:
+                raise SecretMissing(unquote(target.rpartition("/")[2])) from refused
+            raise
