@@ -1,6 +1,7 @@
 """What is measured of one converter, on documents everybody gets."""
 
 import json
+import random
 import re
 import time
 from collections.abc import Callable
@@ -23,6 +24,22 @@ from .words import count_words
 
 _WORD = re.compile(r"\w+")
 _SPEED_RUNS = 15
+_EDITS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """How many of them."""
+
+    kept: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.kept} of {self.total}"
+
+    @property
+    def ratio(self) -> float:
+        return self.kept / max(1, self.total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +64,9 @@ def Ours() -> Chain:  # noqa: N802  (reads like the peers' names)
 def _run(running: Running | None, value: Any, source: str, target: str, times: int) -> tuple[Any, float]:
     if running is not None:
         return running.run(value, source, target, times)
+    if target == "patched":
+        page_, heading, words = value
+        return patch(page_, source, [Operation("replace", Target(heading=(heading,)), words)]).result, 0.0
     best, result = float("inf"), None
     for _ in range(times):
         start = time.process_time()
@@ -66,7 +86,15 @@ class RoundTrips:
     total: int = 0
 
     def __str__(self) -> str:
-        return f"{self.same} of {self.total}, {self.hidden / max(1, self.words):.0%} hidden"
+        return f"{self.share}, {self.opacity:.1%} hidden"
+
+    @property
+    def share(self) -> Share:
+        return Share(self.same, self.total)
+
+    @property
+    def opacity(self) -> float:
+        return self.hidden / max(1, self.words)
 
 
 def round_trips(chain: Chain, found: list[Node]) -> RoundTrips:
@@ -84,7 +112,23 @@ def round_trips(chain: Chain, found: list[Node]) -> RoundTrips:
     return made
 
 
-def hard_cases(chain: Chain, cases: list[tuple[str, Node]]) -> str:
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Kept, lost (valid, with every word) or broken."""
+
+    kept: int
+    lost: int
+    broken: int
+
+    def __str__(self) -> str:
+        return f"{self.kept} / {self.lost} / {self.broken}"
+
+    @property
+    def share(self) -> Share:
+        return Share(self.kept, self.kept + self.lost + self.broken)
+
+
+def hard_cases(chain: Chain, cases: list[tuple[str, Node]]) -> Judged:
     """Ids that no author sees count only in the cases about attributes."""
     kept = lost = 0
     for name, document in cases:
@@ -98,7 +142,7 @@ def hard_cases(chain: Chain, cases: list[tuple[str, Node]]) -> str:
                 lost += 1
         except (PeerFailed, AttributeError, TypeError, KeyError):
             continue
-    return f"{kept} / {lost} / {len(cases) - kept - lost}"
+    return Judged(kept, lost, len(cases) - kept - lost)
 
 
 def _without_ids(value: Any) -> Any:
@@ -122,24 +166,55 @@ def speed(chain: Chain) -> str:
     return f"{1 / max(write_seconds, 1e-6):.0f}, {1 / max(read_seconds, 1e-6):.0f} /s"
 
 
+def speed_ratios(peer: Chain, rounds: int = 6) -> tuple[float, float]:
+    """How many times the peer's speed, writing and reading; the two take turns, the best run counts."""
+    ours = Ours()
+    markdown = {each.name: each.write(page(), "adf", "markdown")[0] for each in (ours, peer)}
+    seconds: dict[tuple[str, str], float] = {}
+    for _ in range(rounds):
+        for each in (ours, peer):
+            for way, spent in (
+                ("write", each.write(page(), "adf", "markdown", _SPEED_RUNS)[1]),
+                ("read", each.read(markdown[each.name], "markdown", "adf", _SPEED_RUNS)[1]),
+            ):
+                best = seconds.get((each.name, way), spent)
+                seconds[each.name, way] = min(best, spent)
+    write, read = (seconds[peer.name, way] / seconds[ours.name, way] for way in ("write", "read"))
+    return write, read
+
+
 # ---------------------------------------------------------------- Markdown through ADF
 
 
-def markdown_examples(chain: Chain, examples: list[Example]) -> list[str]:
+@dataclass(slots=True)
+class Examples:
     """Valid trees; HTML that stays the same (blanks and tightness aside); trees that stay the same."""
+
+    valid: int = 0
+    same: int = 0
+    stable: int = 0
+    total: int = 0
+
+    def row(self) -> list[str]:
+        return [str(Share(each, self.total)) for each in (self.valid, self.same, self.stable)]
+
+
+def markdown_examples(chain: Chain, examples: list[Example]) -> Examples:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     render: Callable[[str], str] = parser.render
-    valid = same = stable = 0
+    made = Examples(total=len(examples))
     for example in examples:
         try:
             tree = chain.read(example.markdown, "markdown", "adf")[0]
-            valid += schema.is_valid(tree)
+            made.valid += schema.is_valid(tree)
             markdown = chain.write(tree, "adf", "markdown")[0]
-            same += _normal(render(markdown)) in (_normal(render(example.markdown)), _normal(example.html))
-            stable += equal(_without_ids(tree), _without_ids(chain.read(markdown, "markdown", "adf")[0]))
+            same = _normal(render(markdown)) in (_normal(render(example.markdown)), _normal(example.html))
+            made.same += same
+            again = chain.read(markdown, "markdown", "adf")[0]
+            made.stable += equal(_without_ids(tree), _without_ids(again))
         except (PeerFailed, AttributeError, TypeError, KeyError):
             continue
-    return [str(valid), str(same), str(stable)]
+    return made
 
 
 def _normal(html: str) -> str:
@@ -150,34 +225,36 @@ def _normal(html: str) -> str:
 # ---------------------------------------------------------------- snapshots and patches
 
 
-def through_snapshot(found: list[Node]) -> str:
-    sidecar = Sidecar()
+DIALECTS = (Sidecar(), Sidecar(dialect="extended"))
+
+
+def through_snapshot(found: list[Node]) -> Share:
     same = 0
     for document in found:
-        shown = sidecar.render(document)
-        same += sidecar.restore(shown.markdown, document, shown.snapshot).document == document
-    return f"{same} of {len(found)}"
+        for sidecar in DIALECTS:
+            shown = sidecar.render(document)
+            same += sidecar.restore(shown.markdown, document, shown.snapshot).document == document
+    return Share(same, len(DIALECTS) * len(found))
 
 
-def locality(found: list[Node]) -> str:
-    """Edit one word of the plain Markdown; every other top-level block must be the same object."""
+def locality(found: list[Node], seed: int) -> Share:
+    """Edit a word anywhere in the Markdown; every other top-level block must be the same object."""
+    chance = random.Random(seed)
     kept = tried = 0
-    sidecar = Sidecar()
     for document in found:
-        rendering = sidecar.render(document)
-        word = re.search(r"(?m)^[a-z]{4,}(?= )", rendering.markdown)
-        if word is None:
-            continue
-        tried += 1
-        edited = rendering.markdown[: word.start()] + "Edited" + rendering.markdown[word.end() :]
-        after = sidecar.restore(edited, document, rendering.snapshot, allow_media_loss=True).document
-        pairs = list(zip(document["content"], after["content"], strict=False))
-        same_length = len(after["content"]) == len(document["content"])
-        kept += same_length and sum(old is not new for old, new in pairs) <= 1
-    return f"{kept} of {tried}"
+        for sidecar in DIALECTS:
+            shown = sidecar.render(document)
+            words = list(re.finditer(r"[a-z]{4,}", shown.markdown))
+            for word in chance.sample(words, min(_EDITS, len(words))):
+                edited = shown.markdown[: word.start()] + "Edited" + shown.markdown[word.end() :]
+                after = sidecar.restore(edited, document, shown.snapshot, allow_media_loss=True).document
+                left = {id(each) for each in after["content"]}
+                tried += 1
+                kept += sum(id(each) not in left for each in document["content"]) <= 1
+    return Share(kept, tried)
 
 
-def patches(found: list[Node]) -> str:
+def patches(found: list[Node]) -> Share:
     """Replace the one section in the middle; what comes before and after must be the same bytes."""
     before, after = found[: len(found) // 2], found[len(found) // 2 :]
     kept = tried = 0
@@ -195,7 +272,21 @@ def patches(found: list[Node]) -> str:
             tried += 1
             start, end = source.index("The middle section"), source.index("Untouched end")
             kept += done.startswith(source[:start]) and done.endswith(source[end:]) and "changed" in done
-    return f"{kept} of {tried}"
+    return Share(kept, tried)
+
+
+def storage_patches(chain: Chain) -> Share:
+    """The same on pages made of storage forms, which peers can patch as well."""
+    kept = 0
+    middle, end = "<h1>The middle section</h1>", "<h1>Untouched end</h1>"
+    for form in ALL.values():
+        page_ = f"{form}{middle}<p>old</p>{end}{form}"
+        try:
+            done = chain.write([page_, "The middle section", "changed *text*"], "storage", "patched")[0]
+        except (PeerFailed, ValueError, IndexError):
+            continue
+        kept += done.startswith(form + middle) and done.endswith(end + form) and "changed" in done
+    return Share(kept, len(ALL))
 
 
 def _three_sections(first: Node, last: Node, target: str) -> str:
@@ -214,7 +305,7 @@ def _three_sections(first: Node, last: Node, target: str) -> str:
 # ---------------------------------------------------------------- storage and wiki
 
 
-def storage_forms(chain: Chain, *, through: str) -> str:
+def storage_forms(chain: Chain, *, through: str) -> Judged:
     kept = lost = 0
     for source in ALL.values():
         try:
@@ -228,10 +319,10 @@ def storage_forms(chain: Chain, *, through: str) -> str:
                 lost += 1
         except (PeerFailed, ValueError, TypeError, SyntaxError):
             continue
-    return f"{kept} / {lost} / {len(ALL) - kept - lost}"
+    return Judged(kept, lost, len(ALL) - kept - lost)
 
 
-def wiki_against_oracle(oracle: Running, found: list[Node]) -> str:
+def wiki_against_oracle(oracle: Running, found: list[Node]) -> Share:
     """Our notations, and what Atlassian's own program writes for the generated documents."""
     sources = [source for source, _ in WIKI_CASES]
     for document in found:
@@ -247,10 +338,10 @@ def wiki_against_oracle(oracle: Running, found: list[Node]) -> str:
             continue
         judged += 1
         same += equal(_comparable(expected), _comparable(convert(source, "wiki", "adf").result))
-    return f"{same} of {judged}"
+    return Share(same, judged)
 
 
-def wiki_through_markdown(chain: Chain, oracle: Running) -> str:
+def wiki_through_markdown(chain: Chain, oracle: Running) -> Share:
     same = judged = 0
     for source, _ in WIKI_CASES:
         try:
@@ -263,7 +354,7 @@ def wiki_through_markdown(chain: Chain, oracle: Running) -> str:
             same += equal(_comparable(expected), _comparable(convert(markdown, "markdown", "adf").result))
         except (PeerFailed, ValueError, TypeError):
             continue
-    return f"{same} of {judged}"
+    return Share(same, judged)
 
 
 def _comparable(tree: Node) -> Node:

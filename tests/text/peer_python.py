@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 Functions = dict[str, Callable[[Any], Any]]
@@ -53,15 +54,28 @@ def atlas_doc_parser() -> Functions:
 
 
 def mcp_atlassian() -> Functions:
+    from mcp_atlassian.confluence.pages import PagesMixin
     from mcp_atlassian.models.jira.adf import adf_to_text, markdown_to_adf
     from mcp_atlassian.preprocessing.confluence import ConfluencePreprocessor
     from mcp_atlassian.preprocessing.jira import JiraPreprocessor
 
     confluence = ConfluencePreprocessor(base_url="https://example.test")
+
+    def patched(value: list[str]) -> str:
+        """The section tool, with a page that is in memory instead of on a server."""
+        page, heading, text = value
+        wiki = SimpleNamespace(
+            get_page_content=lambda *_, **__: SimpleNamespace(content=page, title=""),
+            preprocessor=confluence,
+            update_page=lambda **given: given["body"],
+        )
+        return PagesMixin.update_page_section(wiki, "1", heading, text)
+
     jira = JiraPreprocessor(base_url="https://example.test")
     return {
         "adf>markdown": adf_to_text,
         "markdown>adf": markdown_to_adf,
+        "storage>patched": patched,
         "storage>markdown": lambda value: confluence.process_html_content(value)[1],
         "markdown>storage": confluence.markdown_to_confluence_storage,
         "wiki>markdown": jira.jira_to_markdown,

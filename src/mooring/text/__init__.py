@@ -22,7 +22,7 @@ from mooring.text.errors import (
 )
 from mooring.text.formats import Dialect, Format
 from mooring.text.report import Entry, Report
-from mooring.text.tree import Node, canonical
+from mooring.text.tree import Node, without_nulls
 
 __all__ = [
     "Conversion", "ConversionLost", "Dialect", "Entry", "Format", "InvalidDocument", "PatchRefused", "Report",
@@ -86,4 +86,4 @@ def write(
         return markdown.write(
             document, report or Report(), dialect=dialect, users=users, resolve_media=resolve_media
         )
-    return formats.writer(target)(canonical(document), report or Report(), dialect=dialect)
+    return formats.writer(target)(without_nulls(document), report or Report(), dialect=dialect)

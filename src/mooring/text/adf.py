@@ -3,6 +3,7 @@
 import json
 from typing import Any, cast
 
+from mooring.text import schema
 from mooring.text.errors import Position, UnreadableSource
 from mooring.text.report import Report, format_path
 from mooring.text.tree import Node, doc, node, paragraph, text, walk
@@ -70,6 +71,8 @@ def _parse(source: str | bytes) -> Any:
 
 def _check(item: Node) -> None:
     """Every child must be an object with a type, and the tree not absurdly deep."""
+    if _is_shallow(item) and schema.is_valid(item):
+        return
     level: list[Node] = [item]
     for _ in range(MAX_DEPTH):
         below: list[Node] = []
@@ -93,6 +96,18 @@ def _is_node(child: Any) -> bool:
         return False
     kind = child.get("type")
     return kind.__class__ is str and (kind != "text" or child.get("text").__class__ is str)
+
+
+def _is_shallow(item: Node) -> bool:
+    level: list[Any] = [item]
+    try:
+        for _ in range(MAX_DEPTH):
+            level = [child for current in level for child in current.get("content") or ()]
+            if not level:
+                return True
+    except (AttributeError, TypeError):
+        return False
+    return False
 
 
 def _has_sound_parts(item: Node) -> bool:

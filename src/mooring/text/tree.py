@@ -163,6 +163,15 @@ def canonical(item: Node) -> Node:
     return made
 
 
+def without_nulls(item: Node) -> Node:
+    """The same tree without `"content": null` and the like; marks and texts stay as they are."""
+    made = {key: value for key, value in item.items() if value is not None} if None in item.values() else item
+    content = children(made)
+    below = [without_nulls(child) for child in content]
+    same = all(new is old for new, old in zip(below, content, strict=True))
+    return made if same else {**made, "content": below}
+
+
 def _with_marks(item: Node, marks: list[Any]) -> Node:
     if len(marks) == 1 and marks[0].__class__ is dict and len(marks[0]) == 1:
         return item

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import date
 from typing import Any
 
 from markdown_it.common.utils import unescapeAll
@@ -14,7 +14,8 @@ from mooring.text.markdown import escape
 from mooring.text.tree import Node, attributes, is_raw, plain_text, raw_inline, raw_source
 
 DAY_MILLISECONDS = 86_400_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = date(1970, 1, 1)
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _MILLISECONDS = re.compile(r"0|-?[1-9]\d{0,14}")
 _RAW_HTML = re.compile(r"</?[A-Za-z][^<>\n`]*>|<!--[^<>\n`-]*-->")
 _RAW_IMAGE = re.compile(
@@ -173,10 +174,12 @@ def _read_date(shown: str, given: lists.Attributes) -> tuple[Node, list[str]] | 
     stamp = given.pop("ts", None)
     if stamp is None:
         try:
-            day = datetime.strptime(shown, "%Y-%m-%d").replace(tzinfo=UTC)
+            day = date.fromisoformat(shown) if _DAY.fullmatch(shown) else None
         except ValueError:
+            day = None
+        if day is None:
             return None
-        stamp = str((day - _EPOCH) // timedelta(milliseconds=1))
+        stamp = str((day - _EPOCH).days * DAY_MILLISECONDS)
     return _with_attributes({"type": "date", "attrs": {"timestamp": stamp}}, given)
 
 

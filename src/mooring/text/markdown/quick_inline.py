@@ -14,7 +14,8 @@ from mooring.text.tree import Mark, Node, sort_marks
 
 _NEXT = re.compile(r"[\\`*_~\[\]<&!:@\n{]|www\.")
 _CODE = re.compile(r"(`+)(?!`)(.*?[^`])\1(?!`)", re.DOTALL)
-_LINK_END = re.compile(r"\]\(([^\s<>()\[\]\\&`]*)\)(?!\{)")
+# An ampersand in an address is only one when no entity begins there.
+_LINK_END = re.compile(r"\]\(((?:[^\s<>()\[\]\\&`]|&(?!#?\w+;))*)\)(?!\{)")
 _ATOM = re.compile(r":([A-Za-z]\w*)\[((?:[^\[\]\\\n&]|\\[^\n])*)\]")
 _DIRECTIVE = re.compile(r":\w*\[")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
