@@ -62,14 +62,15 @@ def _wanted(config: Config, hooks: Hooks, in_force: InForce) -> Iterator[Wish]:
         counted = (limits.rate, limits.concurrency, limits.rate_store)
         yield "limits", counted, lambda: guard_rules.limits_part(config)
     if config.audit.enabled:
-        yield "audit", config.audit, lambda: guard_records.audit_part(config, hooks, in_force)
+        collector = config.telemetry if config.audit.output == "otlp" else None
+        yield "audit", (config.audit, collector), lambda: guard_records.audit_part(config, hooks, in_force)
     if config.webhooks.mutating or config.webhooks.validating:
         yield "webhooks", config.webhooks, lambda: guard_outside.webhooks_part(config)
     if config.plugins:
         yield "plugins", config.plugins, lambda: guard_outside.plugins_part(config)
     telemetry, endpoint = config.telemetry, config.telemetry.otlp_endpoint
-    if telemetry.prometheus:
-        yield "metrics", (), lambda: guard_records.metrics_part(hooks)
+    if telemetry.prometheus or endpoint is not None:
+        yield "metrics", telemetry, lambda: guard_records.metrics_part(telemetry, hooks)
     if endpoint is not None:
         yield "tracing", telemetry, lambda: guard_records.tracing_part(telemetry, endpoint)
 

@@ -17,10 +17,11 @@ AUDIT_FILE = "audit.log"
 AUDIT_KEY = "audit.key"
 
 
-def metrics_part(hooks: Hooks) -> Part:
+def metrics_part(wanted: settings.Telemetry, hooks: Hooks) -> Part:
     from mooring.policy.telemetry.metrics import Metrics, ServerMetrics
 
     metrics = hooks.numbers = hooks.numbers or Metrics()
+    page = metrics.text if wanted.prometheus else None
 
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
         del catalogue
@@ -28,7 +29,14 @@ def metrics_part(hooks: Hooks) -> Part:
         watch.metrics = observer
         return [Step("telemetry", observer=observer)]
 
-    return Part(steps, page=metrics.text)
+    if wanted.otlp_endpoint is None:
+        return Part(steps, page=page)
+    from mooring.policy.telemetry.otlp import METRICS_SECONDS, Courier, Figures
+
+    url = f"{wanted.otlp_endpoint.rstrip('/')}/v1/metrics"
+    figures = Figures(metrics, wanted.service_name)
+    courier = Courier(url, wanted.otlp_headers, figures, METRICS_SECONDS)
+    return Part(steps, page=page, close=courier.close)
 
 
 def tracing_part(wanted: settings.Telemetry, endpoint: str) -> Part:
@@ -53,15 +61,22 @@ def audit_part(config: Config, hooks: Hooks, in_force: InForce) -> Part:
     ledgers: Ledgers = hooks.kept.setdefault("audit", Ledgers())
     sink: Sink = StandardOutput()
     close = sink.close
-    if wanted.output == "file":
-        sink = ledgers.open(
+    telemetry = config.telemetry
+    if wanted.output == "otlp":
+        from mooring.policy.audit.collector import Collector
+
+        assert telemetry.otlp_endpoint is not None
+        sink = Collector(telemetry.otlp_endpoint, telemetry.otlp_headers, telemetry.service_name)
+        close = sink.close
+    elif wanted.output == "file":
+        sink = ledger = ledgers.open(
             wanted.file or root / AUDIT_FILE,
             root / AUDIT_KEY,
             rotate_bytes=wanted.rotate_bytes,
             keep_files=wanted.keep_files,
             sync=wanted.sync,
         )
-        close = partial(ledgers.close, sink)
+        close = partial(ledgers.close, ledger)
     policy = AuditPolicy(
         component=wanted.component,
         types=frozenset(wanted.event_types),

@@ -27,6 +27,8 @@ _HEADER_VALUE = re.compile(r"^[^\r\n\0]*$")
 
 
 def _config(config: Config) -> Findings:
+    if config.audit.enabled and config.audit.output == "otlp" and config.telemetry.otlp_endpoint is None:
+        yield ("audit", "output"), "needs a collector: set `telemetry.otlp_endpoint`"
     try:
         host, _ = split_address(config.listen)
     except ValueError as error:

@@ -25,7 +25,7 @@ class Telemetry(Struct, frozen=True):
     otlp_endpoint: Annotated[
         str | None,
         Meta(
-            description="Send traces to this OTLP collector over HTTP, for example "
+            description="Send traces and metrics to this OTLP collector over HTTP, for example "
             "`http://127.0.0.1:4318`. Needs the extra `mooring[telemetry]`."
         ),
     ] = None
@@ -202,7 +202,11 @@ class Audit(Struct, frozen=True):
 
     enabled: Annotated[bool, Meta(description="Write an audit log.")] = False
     output: Annotated[
-        Literal["file", "stdout"], Meta(description="Where it goes. Only a file is sealed and kept.")
+        Literal["file", "stdout", "otlp"],
+        Meta(
+            description="Where it goes: `otlp` is the collector of `telemetry.otlp_endpoint`. Only a file is "
+            "sealed and kept, and written before the answer leaves."
+        ),
     ] = "file"
     file: Annotated[
         Path | None, Meta(description="The file. Not given: `audit.log` in the data directory.")

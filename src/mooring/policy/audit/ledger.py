@@ -14,7 +14,7 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from cryptography.hazmat.primitives import serialization
@@ -279,5 +279,15 @@ class StandardOutput:
         """It is not ours to close."""
 
 
-Sink = Ledger | StandardOutput
+class Sink(Protocol):
+    """Where events go. An event is encoded with the current `seq` and `prev`, then appended."""
+
+    seq: int
+    prev: str
+
+    def append(self, line: bytes) -> None: ...
+    def tidy(self) -> None: ...
+    def close(self) -> None: ...
+
+
 Json = dict[str, Any]

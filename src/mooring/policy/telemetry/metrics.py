@@ -52,6 +52,16 @@ class Metrics:
         found[bisect_left(BUCKETS, seconds)] += 1
         found[-1] += seconds
 
+    def counters(self) -> dict[str, dict[Labels, int]]:
+        """A copy of what is counted, for another thread."""
+        return {
+            name: dict(self._counters[name]) for name, (kind, _) in DESCRIPTIONS.items() if kind == "counter"
+        }
+
+    def histograms(self) -> dict[Labels, list[float]]:
+        """A copy of the durations: how many in each bucket, and last their sum."""
+        return {labels: list(numbers) for labels, numbers in list(self._histograms.items())}
+
     def text(self) -> str:
         """The page that Prometheus reads."""
         return "".join(self._lines())
