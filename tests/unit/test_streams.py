@@ -28,8 +28,10 @@ class Wire(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.data = b""
+        self.writes = 0
 
     def write(self, data: Any) -> None:
+        self.writes += 1
         self.data += bytes(data)
 
     def writelines(self, list_of_data: Any) -> None:
@@ -91,13 +93,31 @@ def numbers(connection: Connection) -> list[int]:
     return [place[1] for place in ids if place is not None]
 
 
-def test_events_go_out_at_once_while_the_client_reads() -> None:
+@pytest.mark.anyio
+async def test_events_go_out_at_once_while_the_client_reads() -> None:
     connection = Connection()
     outlet = EventOutlet(connection.reply)
     assert b"content-type: text/event-stream" in connection.wire.data
     assert b"x-accel-buffering: no" in connection.wire.data
     outlet.write(b"data: 1\n\n")
     assert connection.body() == b"data: 1\n\n"
+
+
+@pytest.mark.anyio
+async def test_events_of_one_turn_go_out_in_order_and_together_at_its_end() -> None:
+    connection = Connection()
+    outlet = EventOutlet(connection.reply)
+    for number in range(1, 6):
+        outlet.write(b"data: %d\n\n" % number)
+    assert [event.data for event in connection.events()] == [b"1"]
+    await asyncio.sleep(0)
+    assert [event.data for event in connection.events()] == [b"1", b"2", b"3", b"4", b"5"]
+    assert connection.wire.writes == 3, "the head, the first event, the others"
+    outlet.write(b"data: 6\n\n")
+    outlet.write(b"data: 7\n\n")
+    outlet.end()
+    assert [event.data for event in connection.events()][5:] == [b"6", b"7"]
+    assert connection.outcome == "ended"
 
 
 def test_events_wait_in_order_for_a_slow_client_and_their_source_is_told() -> None:
@@ -156,12 +176,14 @@ def test_an_ended_stream_takes_nothing_more_and_does_not_mind() -> None:
     assert connection.wire.data == before
 
 
-def test_event_ids_name_stream_and_event_and_the_empty_one_primes() -> None:
+@pytest.mark.anyio
+async def test_event_ids_name_stream_and_event_and_the_empty_one_primes() -> None:
     connection = Connection()
     log = StreamLog(3)
     log.attach(EventOutlet(connection.reply), 0)
     log.send(b"", retry=500)
     log.send(b'{"a":1}')
+    await asyncio.sleep(0)
     priming, message = connection.events()
     assert (priming.id, priming.data, priming.retry) == ("3-1", b"", 500)
     assert (message.id, message.data) == ("3-2", b'{"a":1}')
@@ -171,22 +193,22 @@ def test_event_ids_name_stream_and_event_and_the_empty_one_primes() -> None:
 def test_whoever_loses_a_stream_and_comes_back_misses_nothing_and_hears_nothing_twice(
     steps: list[str],
 ) -> None:
+    asyncio.run(lose_and_come_back(steps))
+
+
+async def lose_and_come_back(steps: list[str]) -> None:
     log = StreamLog(1)
     seen: list[int] = []
     connection: Connection | None = None
-
-    def leave() -> None:
-        nonlocal connection
-        if connection is not None:
-            seen.extend(numbers(connection))
-            connection.reply.client_gone()
-            connection = None
-
     for step in [*steps, "lose", "come back", "lose"]:
         if step == "send":
             log.send(b"{}")
         elif step == "lose":
-            leave()
+            await asyncio.sleep(0)
+            if connection is not None:
+                seen.extend(numbers(connection))
+                connection.reply.client_gone()
+                connection = None
         elif connection is None:
             connection = Connection()
             assert log.can_replay_after(len(seen))
@@ -195,7 +217,8 @@ def test_whoever_loses_a_stream_and_comes_back_misses_nothing_and_hears_nothing_
     assert log.undelivered == log.last + 1
 
 
-def test_what_was_sent_to_nobody_is_known_as_undelivered() -> None:
+@pytest.mark.anyio
+async def test_what_was_sent_to_nobody_is_known_as_undelivered() -> None:
     log = StreamLog(1)
     log.send(b"{}")
     log.send(b"{}")
@@ -233,7 +256,8 @@ async def replayed(log: StreamLog, after: int) -> list[int]:
     return numbers(connection)
 
 
-def test_a_finished_stream_can_still_be_sent_again_and_then_ends() -> None:
+@pytest.mark.anyio
+async def test_a_finished_stream_can_still_be_sent_again_and_then_ends() -> None:
     first, second = Connection(), Connection()
     log = StreamLog(7)
     log.attach(EventOutlet(first.reply), 0)

@@ -122,6 +122,7 @@ class PostSink(msgspec.Struct, eq=False):
             reply.start(200, JSON_HEADERS + self._headers, length=relay.length)
             relay.attach(reply.write, partial(_end_body, reply))
         else:
+            self._outlet.flush()
             reply.write(b"event: message\ndata: ")
             relay.attach(partial(_write_data, reply), self._relayed)
 

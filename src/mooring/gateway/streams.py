@@ -3,6 +3,7 @@ back."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 from mooring.protocol.sse import KEEP_ALIVE, encode_event
 from mooring.transports.http_reply import Reply
 from mooring.transports.outflow import Outflow
-from mooring.transports.spool import Kept, spilled
+from mooring.transports.spool import SPILL_BYTES, Kept, spilled
 
 BACKLOG_BYTES: Final = 4 * 1024 * 1024
 """What we hold for a client that reads more slowly than its server talks; then its stream is cut."""
@@ -26,9 +27,13 @@ STREAM_HEADERS: Final = (
 
 
 class EventOutlet(Outflow):
-    """Writes events to one HTTP response, as fast as its reader reads."""
+    """Writes events to one HTTP response, as fast as its reader reads.
 
-    __slots__ = ("_ending", "last_write", "on_congested", "reply")
+    An event goes out at once; those that follow in the same turn of the loop (a burst of progress that came
+    in one read) go out together at its end: a write to a socket costs more than all else about an event.
+    """
+
+    __slots__ = ("_ending", "_gathered", "last_write", "on_congested", "reply")
 
     def __init__(self, reply: Reply, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         super().__init__()
@@ -36,6 +41,7 @@ class EventOutlet(Outflow):
         self.on_congested: Callable[[bool], None] | None = None
         self.last_write = 0.0
         self._ending = False
+        self._gathered: list[bytes] | None = None
         reply.start(200, STREAM_HEADERS + headers)
         reply.on_writable_changed = self._on_writable
 
@@ -49,14 +55,29 @@ class EventOutlet(Outflow):
             return
         if isinstance(event, bytes):
             if not self.is_behind and self.reply.writable:
-                self.reply.write(event)
+                self._write_or_gather(event)
                 return
             if self.queued_bytes + len(event) > BACKLOG_BYTES:
                 self.broke()
                 return
+        self.flush()
         if not self.is_behind and self.on_congested is not None:
             self.on_congested(True)
         self.queue(event)
+
+    def _write_or_gather(self, event: bytes) -> None:
+        if self._gathered is not None:
+            self._gathered.append(event)
+        else:
+            self._gathered = []
+            asyncio.get_running_loop().call_soon(self.flush)
+            self.reply.write(event)
+
+    def flush(self) -> None:
+        """Write what was gathered; for whoever writes to the response past this outlet."""
+        gathered, self._gathered = self._gathered, None
+        if gathered and not self.closed:
+            self.reply.write(gathered[0] if len(gathered) == 1 else b"".join(gathered))
 
     def put_out(self, data: bytes) -> None:
         self.reply.write(data)
@@ -73,9 +94,11 @@ class EventOutlet(Outflow):
 
     def keep_alive(self) -> None:
         if not self.is_behind and self.reply.writable and not self.closed:
+            self.flush()
             self.reply.write(KEEP_ALIVE)
 
     def end(self) -> None:
+        self.flush()
         if self.is_behind:
             self._ending = True
         elif not self.reply.closed:
@@ -116,7 +139,10 @@ class StreamLog:
     def send(self, message: bytes | Kept, *, retry: int | None = None) -> None:
         """Remember an event and send it, if there is somebody to send it to. A large one waits on disk."""
         self.last += 1
-        event = encode_kept(message, b"%d-%d" % (self.number, self.last), retry)
+        if retry is None and isinstance(message, bytes) and _is_plain(message):
+            event = b"event: message\nid: %d-%d\ndata: %b\n\n" % (self.number, self.last, message)
+        else:
+            event = encode_kept(message, b"%d-%d" % (self.number, self.last), retry)
         self._events.append(event)
         self._bytes += _size(event)
         # The newest stays, however large: it is the answer that a client which is away comes back for.
@@ -165,6 +191,10 @@ def encode_kept(
         return message.as_line(b"event: message\n%bdata: " % name, b"\n\n")
     event = encode_event(message, event=b"message" if message else None, id=event_id, retry=retry)
     return spilled(event)
+
+
+def _is_plain(message: bytes) -> bool:
+    return 0 < len(message) < SPILL_BYTES and b"\n" not in message and b"\r" not in message
 
 
 def _size(event: bytes | Kept) -> int:
