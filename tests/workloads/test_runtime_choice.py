@@ -57,6 +57,6 @@ async def test_what_was_asked_for_goes_before_the_order(tmp_path: Path) -> None:
     assert (await runtimes.choose(PACKAGE, "container")).name == "container"
     with pytest.raises(CannotRun, match="leave out `--runtime remote`"):
         await runtimes.choose(PACKAGE, "remote")
+    process = await runtimes.choose(IMAGE, "process")
     with pytest.raises(CannotRun, match="needs a container engine"):
-        process = await runtimes.choose(IMAGE, "process")
         await process.prepare(IMAGE, lambda _: None)

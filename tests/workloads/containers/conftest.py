@@ -37,10 +37,12 @@ def engine(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def base_image(engine: str, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An image with what public base images have, at the engine."""
-    archive = setup.tools_image(tmp_path_factory.mktemp("tools") / "tools.tar")
+def base_images(engine: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Images with what public base images have, at the engine, as the configuration names them."""
+    folder = tmp_path_factory.mktemp("images")
     socket = next(found.socket for found in current_engines() if found.name == engine)
-    setup.import_image(socket, setup.TOOLS_IMAGE, archive)
-    archive.unlink()
-    return setup.TOOLS_IMAGE
+    for name, make in ((setup.NODE_IMAGE, setup.node_image), (setup.UV_IMAGE, setup.uv_image)):
+        archive = make(folder / "image.tar")
+        setup.import_image(socket, name, archive)
+        archive.unlink()
+    return {"npx_image": setup.NODE_IMAGE, "uvx_image": setup.UV_IMAGE}

@@ -23,7 +23,8 @@ PACKAGES = (
 )
 START_SECONDS = 60.0
 IMAGE = "localhost/mooring-test-python:latest"
-TOOLS_IMAGE = "localhost/mooring-test-tools:latest"
+NODE_IMAGE = "localhost/mooring-test-node:latest"
+UV_IMAGE = "localhost/mooring-test-uv:latest"
 PYTHON = f"/usr/bin/{Path('/usr/bin/python3').resolve().name}"
 # Limits below what any machine allows: raising them takes a right that root does not have everywhere.
 CONTAINERS_CONF = """\
@@ -129,27 +130,33 @@ def python_image(archive: Path) -> Path:
     return archive
 
 
-def tools_image(archive: Path) -> Path:
-    """A root file system with Python, uv, Node, npm and git of this machine, as a public base image."""
+def node_image(archive: Path) -> Path:
+    """A root file system with Node and npm of this machine, as a public base image has them."""
+    names = ("sh", "node", "npm", *COREUTILS)
+    programs = [Path(found) for found in map(shutil.which, names) if found]
+    _write_root(archive, programs, [*NODE_TREES, *CERTIFICATES])
+    return archive
+
+
+def uv_image(archive: Path) -> Path:
+    """A root file system with Python, uv and git of this machine."""
     library = Path("/usr/lib") / Path(PYTHON).name
-    found = [shutil.which(name) for name in ("sh", "node", "npm", "git", *COREUTILS)]
     uv = Path(sys.executable).with_name("uv")
-    programs = [Path(name) for name in found if name] + [Path(PYTHON), Path("/usr/bin/python3"), uv]
-    _write_root(
-        archive,
-        [*programs, *(library / "lib-dynload").glob("*.so")],
-        [library, *(Path(folder) for folder in TREES if Path(folder).is_dir())],
-        {uv: "usr/bin/uv"},
-    )
+    found = [Path(name) for name in map(shutil.which, ("sh", "git", *COREUTILS)) if name]
+    programs = [*found, Path(PYTHON), Path("/usr/bin/python3"), uv, *(library / "lib-dynload").glob("*.so")]
+    _write_root(archive, programs, [library, *CERTIFICATES], {uv: "usr/bin/uv"})
     return archive
 
 
 COREUTILS = ("env", "rm", "mkdir", "cat", "ls", "uname", "dirname", "readlink", "sed")
-TREES = (
-    *("/usr/lib/node_modules", "/usr/share/nodejs", "/usr/share/node_modules", "/usr/share/npm"),
-    *("/usr/lib/git-core", "/usr/share/git-core", "/usr/lib/x86_64-linux-gnu/nodejs"),
-    *("/etc/ssl/certs", "/usr/share/ca-certificates", "/usr/local/share/ca-certificates"),
+NODE_TREES = tuple(
+    Path(folder)
+    for folder in (
+        *("/usr/lib/node_modules/npm", "/usr/share/nodejs", "/usr/share/node_modules", "/usr/share/npm"),
+        "/usr/lib/x86_64-linux-gnu/nodejs",
+    )
 )
+CERTIFICATES = (Path("/etc/ssl/certs"), Path("/usr/share/ca-certificates"))
 
 
 def _write_root(
@@ -165,7 +172,8 @@ def _write_root(
             wanted[place] = file.resolve()
     with tarfile.open(archive, mode="w") as root:
         for tree in trees:
-            root.add(tree, str(tree), filter=_wanted)
+            if tree.is_dir():
+                root.add(tree, str(tree), filter=_wanted)
         for place, file in sorted(wanted.items()):
             if not any(Path(place).is_relative_to(tree) for tree in trees):
                 root.add(file, place)

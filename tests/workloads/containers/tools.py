@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,6 +12,7 @@ from tests.workloads.containers.setup import IMAGE, PYTHON
 from tests.workloads.sandbox_tools import Running, running
 from tests.workloads.test_sandbox_http import SERVER
 
+from mooring.workloads.containers.engines import current_engines
 from mooring.workloads.containers_runtime import ContainerRuntime
 from mooring.workloads.profile import NONE, PermissionProfile
 from mooring.workloads.runtime import ImageSource, WorkloadSpec
@@ -53,3 +55,15 @@ def web_spec(folder: Path, **more: Any) -> WorkloadSpec:
         profile=PermissionProfile(read=(f"{folder}:/program",), network=profile.network),
         **more,
     )
+
+
+def engine_socket(engine: str, path: str) -> bytes:
+    """What the engine itself answers."""
+    place = next(found.socket for found in current_engines() if found.name == engine)
+    asked = subprocess.run(
+        ["curl", "--silent", "--unix-socket", str(place), f"http://localhost/v1.40{path}"],
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    return asked.stdout

@@ -72,13 +72,12 @@ async def connect(engine: Engine) -> Connection | None:
     try:
         async with asyncio.timeout(ASK_SECONDS):
             version = await docker.version()
-            information = cast("dict[str, Any]", await docker.system.info())
+            options = await _security_options(engine, docker)
     except (DockerError, aiohttp.ClientError, OSError, ValueError, TimeoutError):
         await docker.close()
         await connector.close()
         return None
     machine = str(version.get("Arch", ""))
-    options = " ".join(information.get("SecurityOptions") or [])
     return Connection(
         engine,
         docker,
@@ -87,3 +86,11 @@ async def connect(engine: Engine) -> Connection | None:
         str(version.get("Version", "")),
         maps_users="name=rootless" in options or "name=userns" in options,
     )
+
+
+async def _security_options(engine: Engine, docker: aiodocker.Docker) -> str:
+    """What a Docker daemon says about itself. Podman takes a second for its answer, and its socket tells."""
+    if engine.name == "podman":
+        return "" if engine.socket.stat().st_uid == 0 else "name=rootless"
+    information = cast("dict[str, Any]", await docker.system.info())
+    return " ".join(information.get("SecurityOptions") or [])
