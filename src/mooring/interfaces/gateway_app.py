@@ -87,6 +87,8 @@ class GatewayApp:
         self._api = api
         self._endpoints: dict[str, _Endpoints] = {}
         self._not_found = Buffered(_not_found, rules.max_body_bytes)
+        self._foreign = Buffered(_another_users, rules.max_body_bytes)
+        self._own_users = frozenset({0, os.getuid()}) if hasattr(os, "getuid") else frozenset[int]()
         self._preflight = Buffered(self._answer_preflight, 0)
         self._prefixes: list[tuple[bytes, Endpoint]] = []
         self._routes: dict[bytes, Buffered] = {}
@@ -167,6 +169,8 @@ class GatewayApp:
                 self._routes[path + end] = Buffered(partial(self._serve, inner), most)
 
     def accept(self, request: Request) -> Endpoint:
+        if request.peer_uid is not None and request.peer_uid not in self._own_users:
+            return self._foreign
         if self._guard.refusal(request) is not None and not self._is_excused(request):
             return self._refused
         route = self._routes.get(request.path)
@@ -196,12 +200,7 @@ class GatewayApp:
         """On the socket for its own user, over TCP for whoever proves to be an administrator."""
         door, place_of = self._rules.door, self._rules.place_of
         if request.peer == "unix":
-            if request.peer_uid not in (None, 0, os.getuid()):
-                reply.send(
-                    403, JSON, b'{"error":{"code":"forbidden","message":"this is another user\'s gateway"}}'
-                )
-            else:
-                self._api(request, reply, NOBODY)
+            self._api(request, reply, NOBODY)
         elif door is None or place_of is None:
             _not_found(request, reply)
         else:
@@ -270,6 +269,10 @@ def _is_preflight(request: Request) -> bool:
 
 def _ready(_request: Request, reply: Reply) -> None:
     reply.send(200, JSON, b'{"status":"ready"}')
+
+
+def _another_users(_request: Request, reply: Reply) -> None:
+    reply.send(403, JSON, b'{"error":{"code":"forbidden","message":"this is another user\'s gateway"}}')
 
 
 def _not_found(_request: Request, reply: Reply) -> None:

@@ -15,6 +15,7 @@ from mooring.ecosystem.clients.registration import ServerAddress
 from mooring.interfaces.cli.control_api import UnixConnection, get_json
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.gateway_socket import find_socket, refusal
+from mooring.interfaces.cli.service_daemon import answers, gateway_socket
 
 # A first start may download a package and build an image.
 RUN_SECONDS = 600.0
@@ -82,14 +83,16 @@ def base_url_for(arguments: argparse.Namespace) -> str:
 
 
 def workload_names(arguments: argparse.Namespace) -> list[str]:
-    """The names that servers of the running gateway already have."""
-    status = get_json(find_socket(arguments), "/api/v1/status")
+    """The names that servers of the gateway already have; it is started if it does not run."""
+    if arguments.dry_run and not answers(find_socket(arguments)):
+        return []  # nothing is to be started only to look
+    status = get_json(gateway_socket(arguments), "/api/v1/status")
     return [str(each["id"]) for each in cast("list[dict[str, Any]]", status.get("servers", []))]
 
 
 def run_workload(arguments: argparse.Namespace, config: dict[str, Any]) -> dict[str, Any]:
     """Run a server as the RunConfig says and wait until it does."""
-    connection = UnixConnection(find_socket(arguments), RUN_SECONDS)
+    connection = UnixConnection(gateway_socket(arguments), RUN_SECONDS)
     try:
         connection.request(
             "POST", "/api/v1/workloads", json.dumps(config), {"Content-Type": "application/json"}
