@@ -71,7 +71,6 @@ conformance: .venv/dev
 
 bench: .venv/dev
 	$(BIN)/python -m bench --write-docs
-	$(BIN)/python -m bench.files
 
 text-score: .venv/dev
 	$(BIN)/python -m tests.text.score --write-docs

@@ -17,20 +17,26 @@ from bench.figures import Record
 from bench.processes import LOAD_CPU, allow_open_files, pin_here
 from bench.programs import MissingProgramError, debian_program
 from bench.run import FULL, QUICK, Run, Scale
-from bench.suites import crossings, crowd, passthrough, running
+from bench.suites import crossings, crowd, files, passthrough, running
 from bench.suites.suite import Suite
 from bench.targets import Stage
 
 _BEGAN = time.monotonic()
-SUITES: tuple[Suite, ...] = (*passthrough.SUITES, *crowd.SUITES, *crossings.SUITES, *running.SUITES)
+SUITES: tuple[Suite, ...] = (
+    *passthrough.SUITES,
+    *crowd.SUITES,
+    *crossings.SUITES,
+    *running.SUITES,
+    *files.SUITES,
+)
 
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
-    if options.write_docs and options.only:
-        print("`--write-docs` needs the whole run; leave out `--only`", file=sys.stderr)
-        return 2
     suites = [suite for suite in SUITES if not options.only or suite.name in options.only]
+    if options.write_docs and not _whole_parts(suites):
+        print("`--write-docs` needs all suites of a part: leave out `--only`, or name them", file=sys.stderr)
+        return 2
     scale = QUICK if options.quick else FULL
     if options.rounds is not None:
         scale = replace(scale, rounds=options.rounds, memory_rounds=min(options.rounds, scale.memory_rounds))
@@ -71,9 +77,16 @@ def _conclude(suites: list[Suite], measured: tuple[Record, dict[str, object]], w
     place = report.save(record, about)
     print(f"{about['seconds']} s; everything observed is in {place.relative_to(report.programs.ROOT)}")
     if write_docs:
-        report.write_document(suites, record, about)
+        for part in _whole_parts(suites):
+            report.write_document([suite for suite in suites if suite.part == part], record, about)
         print(f"wrote {report.DOCUMENT.relative_to(report.programs.ROOT)}")
     return 1 if record.failures else 0
+
+
+def _whole_parts(suites: list[Suite]) -> list[str]:
+    """The parts of the document of which every suite runs."""
+    parts = dict.fromkeys(suite.part for suite in suites)
+    return [part for part in parts if all(suite in suites for suite in SUITES if suite.part == part)]
 
 
 def _parser() -> argparse.ArgumentParser:

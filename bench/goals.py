@@ -9,6 +9,7 @@ from typing import Literal
 from bench.figures import Record, Spread, spread
 
 STALLED_KB = 4_000  # well below the payload of 10 MB: what is left is buffers
+FLAT_KB = 16_000  # a few blocks of 1 MB in each direction, and what the allocator keeps
 NOT_SLOWER = 1.10  # what repeated bursts of the same thing differ by on a busy machine
 
 
@@ -194,5 +195,33 @@ GOALS = (
         100.0,
         "of 100",
         _plain("progress", "delivered"),
+    ),
+    Goal("transfers", "1 GB upload, against nginx", "at least", 0.7, "×", _against("transfers", "upload")),
+    Goal(
+        "transfers", "1 GB download, against nginx", "at least", 0.7, "×", _against("transfers", "download")
+    ),
+    Goal(
+        "transfers",
+        "1 GB up and down: memory stays flat (worst growth)",
+        "at most",
+        FLAT_KB,
+        "kB",
+        _highest("transfers", "growth_kb"),
+    ),
+    Goal(
+        "wired",
+        "a call with a handle, against a plain one: CPU",
+        "at most",
+        1.5,
+        "×",
+        _against("wired", "cpu_us", "with a handle", "plain"),
+    ),
+    Goal(
+        "wired",
+        "a call that makes a file, against a plain one: CPU",
+        "at most",
+        1.5,
+        "×",
+        _against("wired", "cpu_us", "makes a file", "plain"),
     ),
 )

@@ -25,8 +25,8 @@ from bench.suites.suite import Figure, Suite
 
 RESULTS = programs.HERE / "results"
 DOCUMENT = programs.ROOT / "docs" / "performance.md"
-BEGIN = "<!-- figures: written by `make bench` with --write-docs, do not edit -->"
-END = "<!-- end of figures -->"
+BEGIN = "<!-- {part}: written by `make bench` with --write-docs, do not edit -->"
+END = "<!-- end of {part} -->"
 Row = tuple[str, ...]
 
 
@@ -144,14 +144,15 @@ def save(record: Record, about: dict[str, Any]) -> Path:
 def write_document(
     suites: list[Suite], record: Record, about: dict[str, Any], document: Path = DOCUMENT
 ) -> None:
-    """Replaces the generated part of docs/performance.md; what people wrote around it stays."""
-    before, begin, rest = document.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
+    """Replaces the part of docs/performance.md that these suites fill; what people wrote around it stays."""
+    begin, end = (mark.format(part=suites[0].part) for mark in (BEGIN, END))
+    before, found, rest = document.read_text().partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found or not found_end:
         raise ValueError(
-            f"`{document.name}` has lost its markers; put `{BEGIN}` and `{END}` back around the figures"
+            f"`{document.name}` has lost its markers; put `{begin}` and `{end}` back around the figures"
         )
-    document.write_text(before + BEGIN + "\n\n" + markdown(suites, record, about) + "\n" + END + after)
+    document.write_text(before + begin + "\n\n" + markdown(suites, record, about) + "\n" + end + after)
 
 
 def markdown(suites: list[Suite], record: Record, about: dict[str, Any]) -> str:
@@ -160,20 +161,22 @@ def markdown(suites: list[Suite], record: Record, about: dict[str, Any]) -> str:
         "",
         "### Goals",
         "",
-        _markdown_table(("goal", "limit", "figure", "verdict"), list(map(goal_row, judge(record)))),
+        _markdown_table(("goal", "limit", "figure", "verdict"), _goal_rows(suites, record)),
     ]
     for suite in suites:
         header, rows = table_of(suite, record)
         if rows:
             parts += ["", f"### {suite.name}: {suite.title}", "", _markdown_table(header, rows)]
-    if record.failures:
-        parts += [
-            "",
-            "### What failed in this run",
-            "",
-            *(f"- {failure.splitlines()[0]}" for failure in record.failures),
-        ]
+    names = tuple(suite.name for suite in suites)
+    failures = [failure.splitlines()[0] for failure in record.failures if failure.startswith(names)]
+    if failures:
+        parts += ["", "### What failed in this run", "", *(f"- {failure}" for failure in failures)]
     return "\n".join(parts) + "\n"
+
+
+def _goal_rows(suites: list[Suite], record: Record) -> list[Row]:
+    names = {suite.name for suite in suites}
+    return [goal_row(verdict) for verdict in judge(record) if verdict.goal.suite in names]
 
 
 def _cell(record: Record, suite: Suite, figure: Figure, target: str) -> str:

@@ -23,3 +23,5 @@ class Suite:
     base: str
     figures: tuple[Figure, ...]
     run: Callable[[Run], None]
+    part: str = "figures"
+    """Which part of docs/performance.md its figures stand in: each is written by a run of all its suites."""

@@ -101,6 +101,7 @@ def test_what_was_not_measured_is_not_called_reached() -> None:
     assert not any(verdict.reached for verdict in verdicts)
 
 
+_BEGIN, _END = (mark.format(part="figures") for mark in (report.BEGIN, report.END))
 _SUITE = Suite("calls", "small calls", "nginx", (Figure("cpu_us", "CPU per call", "µs"),), lambda _: None)
 
 
@@ -135,7 +136,7 @@ _ABOUT = {
 
 def test_the_document_keeps_what_people_wrote_around_the_figures(tmp_path: Path) -> None:
     document = tmp_path / "performance.md"
-    document.write_text(f"before\n{report.BEGIN}\nold figures\n{report.END}\nafter\n")
+    document.write_text(f"before\n{_BEGIN}\nold figures\n{_END}\nafter\n")
     record = _record(nginx=(10.0,), mooring=(15.0,))
     record.failures.append("stdio, mooring: it broke\nwith details")
     report.write_document([_SUITE], record, _ABOUT, document)
@@ -157,7 +158,7 @@ def test_a_document_without_its_markers_is_left_alone(tmp_path: Path) -> None:
 
 def test_the_committed_document_can_take_new_figures() -> None:
     text = report.DOCUMENT.read_text()
-    assert text.index(report.BEGIN) < text.index(report.END)
+    assert text.index(_BEGIN) < text.index(_END)
 
 
 def test_partial_runs_do_not_replace_the_documented_figures() -> None:
