@@ -131,6 +131,7 @@ class Gateway:
             names=self._names,
             url_of=self.url_of,
             stop=self.stop_wanted.set,
+            credentials=lambda: self._sign_in.credentials,
         )
         self._described: WeakKeyDictionary[Server, _Described] = WeakKeyDictionary()
         self._stack = AsyncExitStack()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mooring import __version__
 from mooring.config import schema
+from mooring.config.credentials_build import Credentials
 from mooring.gateway.dispatch import Dispatcher
 from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
@@ -40,6 +41,7 @@ class Management:
         names: Callable[[], list[str]],
         url_of: Callable[[str], str],
         stop: Callable[[], None],
+        credentials: Callable[[], Credentials],
     ) -> None:
         self._config = config
         self._servers = servers
@@ -49,6 +51,7 @@ class Management:
         self._names = names
         self._url_of = url_of
         self._stop = stop
+        self._credentials = credentials
 
     def begin(self, store: Store, supervisor: Supervisor) -> None:
         """From here on requests are answered."""
@@ -62,6 +65,7 @@ class Management:
     def _handler(self) -> Callable[[Request, Reply, Caller], None]:
         from mooring.interfaces.rest.files import FileOperations  # noqa: PLC0415
         from mooring.interfaces.rest.groups import GroupOperations  # noqa: PLC0415
+        from mooring.interfaces.rest.logins import LoginOperations  # noqa: PLC0415
         from mooring.interfaces.rest.router import RestApi  # noqa: PLC0415
         from mooring.interfaces.rest.system import SystemOperations  # noqa: PLC0415
         from mooring.interfaces.rest.workloads import WorkloadOperations  # noqa: PLC0415
@@ -86,6 +90,7 @@ class Management:
             *self.ecosystem.table(WorkloadOperations(self._supervisor, groups, self._url_of).table()),
             *GroupOperations(groups, self._supervisor).table(),
             *FileOperations(self._files, local).table(),
+            *LoginOperations(self._credentials, local).table(),
         ]
         return RestApi(self._dispatcher, operations, __version__).handle
 

@@ -8,6 +8,7 @@ from typing import Any
 
 def add_parsers(commands: Any) -> None:
     _add_key(commands)
+    _add_auth(commands)
     _add_audit(commands)
     _add_lock(commands)
     _add_policy(commands)
@@ -86,6 +87,51 @@ def _add_key(commands: Any) -> None:
     revoke = actions.add_parser("revoke", help="take a key away", parents=[_where()], allow_abbrev=False)
     revoke.add_argument("name", metavar="NAME", help="its name or id")
     revoke.set_defaults(handler="key:revoke")
+
+
+def _add_auth(commands: Any) -> None:
+    auth = commands.add_parser(
+        "auth", help="sign in at servers that want to know their user", allow_abbrev=False
+    )
+    actions = auth.add_subparsers(title="actions", metavar="ACTION", required=True)
+    login = actions.add_parser(
+        "login",
+        help="sign in",
+        description="Open the address at which you sign in, and wait until that is done.",
+        parents=[_where()],
+        allow_abbrev=False,
+    )
+    login.add_argument("name", metavar="NAME", help="the server's id, or the name of a provider")
+    login.add_argument(
+        "--browser",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="open a browser (default), or only print the address",
+    )
+    login.add_argument("--timeout", metavar="TIME", default="5m", help="how long to wait (default: 5m)")
+    _add_principal(login)
+    login.set_defaults(handler="auth:login")
+
+    status = actions.add_parser(
+        "status", help="show who is signed in where", parents=[_where()], allow_abbrev=False
+    )
+    status.add_argument("name", metavar="NAME", nargs="?", help="only there")
+    _add_principal(status)
+    _add_format(status)
+    status.set_defaults(handler="auth:status")
+
+    logout = actions.add_parser(
+        "logout", help="forget what was granted", parents=[_where()], allow_abbrev=False
+    )
+    logout.add_argument("name", metavar="NAME", help="the server's id, or the name of a provider")
+    _add_principal(logout)
+    logout.set_defaults(handler="auth:logout")
+
+
+def _add_principal(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--principal", metavar="ID", help="whose login, as the audit names them (default: your own)"
+    )
 
 
 def _add_audit(commands: Any) -> None:

@@ -1,0 +1,88 @@
+"""`mooring auth`: sign in at servers that want to know their user, see where you are, sign out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import webbrowser
+from typing import Any, Final
+from urllib.parse import quote
+
+from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.gateway_socket import find_socket
+from mooring.interfaces.cli.output import duration, one_line, print_table
+from mooring.interfaces.cli.run_api import ask, path_of
+from mooring.interfaces.cli.spans import seconds
+
+POLL_SECONDS: Final = 0.5
+
+
+def login(arguments: argparse.Namespace) -> int:
+    """Open the address in a browser, or print it, and wait until it is done."""
+    socket = find_socket(arguments)
+    whose = {} if arguments.principal is None else {"principal": arguments.principal}
+    limit = seconds("--timeout", arguments.timeout)
+    before = ask(socket, "GET", _target(arguments)).get("granted_at")
+    url = ask(socket, "POST", path_of("logins", arguments.name), whose)["url"]
+    if arguments.browser and webbrowser.open(url):
+        print(f"sign in at `{arguments.name}` in your browser: {url}", file=sys.stderr)
+    else:
+        print(url)
+        print(f"open this address to sign in at `{arguments.name}`", file=sys.stderr)
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        found = ask(socket, "GET", _target(arguments))
+        if found["state"] == "authenticated" and found.get("granted_at") != before:
+            print(f"signed in at `{arguments.name}`", file=sys.stderr)
+            return 0
+        time.sleep(POLL_SECONDS)
+    raise Failed(
+        f"nobody signed in within {arguments.timeout}: try again, or give it longer with `--timeout`"
+    )
+
+
+def status(arguments: argparse.Namespace) -> int:
+    """Where who is signed in. Tokens are never shown."""
+    socket = find_socket(arguments)
+    if arguments.name is None:
+        found: list[dict[str, Any]] = ask(socket, "GET", path_of("logins"))["logins"]
+    else:
+        found = [ask(socket, "GET", _target(arguments))]
+    if arguments.format == "json":
+        print(json.dumps(found))
+        return 0
+    rows = [
+        (
+            entry["name"],
+            one_line(entry["principal"]),
+            entry["state"],
+            _until(entry),
+            one_line(" ".join(entry["scopes"])),
+        )
+        for entry in found
+    ]
+    print_table(("NAME", "WHO", "STATE", "TOKEN", "SCOPES"), rows)
+    return 0
+
+
+def logout(arguments: argparse.Namespace) -> int:
+    """Forget what was granted."""
+    ask(find_socket(arguments), "DELETE", _target(arguments))
+    print(f"signed out of `{arguments.name}`", file=sys.stderr)
+    return 0
+
+
+def _target(arguments: argparse.Namespace) -> str:
+    target = path_of("logins", arguments.name)
+    whose = arguments.principal
+    return target if whose is None else f"{target}?principal={quote(whose, safe='')}"
+
+
+def _until(entry: dict[str, Any]) -> str:
+    if entry["expires"] is None:
+        return ""
+    left = entry["expires"] - time.time()
+    said = f"for {duration(left)}" if left > 0 else "expired"
+    return f"{said}, renewed by itself" if entry["renewable"] else said
