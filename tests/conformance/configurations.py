@@ -91,6 +91,16 @@ _DRAFTS_OF_THE_STABLE_SUITE = tuple(
         "cross-app-access-complete-flow",
     )
 )
+EXTENSIONS = frozenset(
+    f"auth/{name}"
+    for name in (
+        "client-credentials-jwt",
+        "client-credentials-basic",
+        "enterprise-managed-authorization",
+        "wif-jwt-bearer",
+    )
+)
+"""Of no revision: the suite runs them only when told to."""
 AUTH_SCENARIOS = {
     ("stable", LEGACY_WIRE): (*_SIGN_IN, *_AS_IN_THE_BEGINNING, *_DRAFTS_OF_THE_STABLE_SUITE),
     ("alpha", LEGACY_WIRE): (*_SIGN_IN, *_AS_IN_THE_BEGINNING),

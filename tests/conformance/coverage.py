@@ -32,8 +32,9 @@ Run = dict[str, Check]
 def read_run(folder: Path, prefix: str = "") -> Run:
     """All results below a folder that the suite wrote; `prefix` is what it puts before a scenario's name."""
     run: Run = {}
-    for file in sorted(folder.glob("*/checks.json")):
-        match = _RESULT_FOLDER.fullmatch(file.parent.name)
+    for file in sorted(folder.glob("**/checks.json")):
+        name = file.parent.relative_to(folder).as_posix()  # `auth/...` is a folder of folders
+        match = _RESULT_FOLDER.fullmatch(name)
         if match is None:
             raise ValueError(
                 f"cannot tell the scenario of `{file.parent.name}`: has the suite changed its names?"

@@ -13,6 +13,7 @@ from typing import Any
 from tests.conformance.configurations import (
     AUTH_SCENARIOS,
     CLIENT_SCENARIOS,
+    EXTENSIONS,
     TASK_SCENARIOS,
     AuthoredRun,
     ClientRun,
@@ -113,7 +114,8 @@ def _revision(reference: Reference, scenario: str) -> list[str]:
     """The stable suite knows by itself; some scenarios are about a revision of their own."""
     if reference.suite == "stable":
         return []
-    return ["--spec-version", "2025-03-26" if "2025-03-26" in scenario else reference.wire]
+    version = ["--spec-version", "2025-03-26" if "2025-03-26" in scenario else reference.wire]
+    return [*version, "--force"] if scenario in EXTENSIONS else version
 
 
 def _run_suites(reference: Reference, each: Sequence[list[str]], folder: Path, *, at_once: int) -> None:
