@@ -37,6 +37,12 @@ SOURCES: dict[str, Callable[[int], str]] = {
     "paragraphs": lambda count: "word *word*\n\n" * (count // 4),
     "dashes": lambda count: "a\n" + "-" * count + "x\n",
     "attribute lines": lambda count: "{#a}\n" * count,
+    "details": lambda count: "<details><summary>t</summary>\n\nx\n\n</details>\n\n" * (count // 8),
+    "details that never end": lambda count: "<details>\n\n" * (count // 4),
+    "ends of details": lambda count: "</details>\n\n" * (count // 4),
+    "summaries that never end": lambda count: "<details><summary>" * count,
+    "tables of HTML": lambda count: "<table><tr><td>x</td></tr></table>\n\n" * (count // 8),
+    "foreign tags": lambda count: "a <kbd>b</kbd> " * (count // 4),
 }
 
 
@@ -56,6 +62,22 @@ def steps(work: Callable[[], object]) -> int:
     return count
 
 
+# The same for the other formats; storage format is repeated inside one paragraph.
+OTHERS: dict[str, tuple[str, str]] = {
+    "wiki bold": ("wiki", "*a "),
+    "wiki panels": ("wiki", "{panel}"),
+    "wiki cells": ("wiki", "||a"),
+    "wiki links": ("wiki", "[a|"),
+    "wiki colours": ("wiki", "{color:red}"),
+    "wiki quotes": ("wiki", "{quote}"),
+    "wiki marks": ("wiki", "*_-+^~"),
+    "storage marks": ("storage", "<strong>x</strong>"),
+    "storage entities": ("storage", "&amp;&lt;"),
+    "storage macros": ("storage", '<ac:structured-macro ac:name="x" />'),
+    "storage unknown elements": ("storage", "<foo>x</foo>"),
+}
+
+
 def there_and_back(source: str) -> None:
     document = convert(source, "markdown", "adf").result
     convert(document, "adf", "markdown")
@@ -66,6 +88,21 @@ def test_twice_the_input_takes_about_twice_the_steps(name: str) -> None:
     make = SOURCES[name]
     there_and_back("warm *up* `now`")
     once, twice = (steps(lambda size=size: there_and_back(make(size))) for size in (SMALL, 2 * SMALL))
+    assert twice <= FACTOR * once + 20_000, f"{once} steps became {twice}"
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_twice_the_input_takes_about_twice_the_steps_in_other_formats(name: str) -> None:
+    source, unit = OTHERS[name]
+
+    def through_all(count: int) -> None:
+        body = unit * count
+        document = convert(f"<p>{body}</p>" if source == "storage" else body, source, "adf").result
+        convert(document, "adf", source)
+        convert(document, "adf", "markdown")
+
+    through_all(3)
+    once, twice = (steps(lambda size=size: through_all(size)) for size in (SMALL // 8, SMALL // 4))
     assert twice <= FACTOR * once + 20_000, f"{once} steps became {twice}"
 
 

@@ -170,9 +170,10 @@ class BlockWriter:
     def text(self, content: list[Node]) -> str:
         """Inline content as lines that cannot be taken for other blocks."""
         made = escape.lines(self.inline.write(content))
-        for child in content:
-            if child["type"] == "inlineExtension" and is_raw(child) and _starts_html_or_image(made, content):
-                return escape.lines(InlineWriter(users=self.inline.users, verbatim=False).write(content))
+        if not any(child["type"] == "inlineExtension" and is_raw(child) for child in content):
+            return made
+        if _starts_html_or_image(made, content):
+            return escape.lines(InlineWriter(users=self.inline.users, verbatim=False).write(content))
         return made
 
     def _paragraph(self, item: Node, parent: str, _: str) -> str:
