@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
-from tests.files.conftest import SERVER, post, said
+from tests.files.conftest import SERVER, http_request, post, said
 from tests.support.gateway import Gateway, program, running_process, stop
-from tests.support.peers import StreamablePeer
+from tests.support.peers import RpcRefused, StreamablePeer
 from tests.support.waiting import eventually
 
 from mooring.config.loading import ConfigError, load_with_notes
@@ -90,53 +94,169 @@ def test_keys_go_where_they_belong(tmp_path: Path) -> None:
     assert "`state_persistence.type`" in ignored
 
 
+def _one(**more: Any) -> Json:
+    return {"servers": [{"id": "a", "mount_path": "/a", "upstream": {"url": "http://x/mcp"}, **more}]}
+
+
+def test_its_guards_are_ours(tmp_path: Path) -> None:
+    ping = {"failure_threshold": 7, "open_cooldown_seconds": 9, "interval_seconds": 5}
+    servers: list[Json] = [
+        {
+            **_one()["servers"][0],
+            "disabled_tools": ["say", "browser_.*|x[0-9]+"],
+            "upstream": {"url": "http://x/mcp", "client_headers": {"passthrough": ["X-Tenant"]}},
+            "tool_definition_pinning": {"block_strategy": "baseline_subset"},
+            "tool_metadata_sanitization": {"mode": "block", "max_tool_title_chars": 9},
+            "tool_description_policy": {"max_tool_description_chars": 100},
+        },
+        {**_one()["servers"][0], "id": "b", "mount_path": "/b", "tool_metadata_sanitization": None},
+    ]
+    core: Json = {
+        "host": "127.0.0.1",
+        "auth": {"enabled": True, "token": "s3cret", "signed_upload_ttl_seconds": 60, "signing_secret": "x"},
+        "tool_definition_pinning": {"mode": "block"},
+        "tool_metadata_sanitization": {"normalize_unicode": False},
+        "tool_description_policy": {"mode": "truncate"},
+        "upstream_ping": ping,
+        "cors": {"enabled": True, "allowed_origins": ["https://a.example"], "allow_credentials": True},
+    }
+    loaded = load_with_notes(adapter_file(tmp_path, core=core, servers=servers), environment={})
+    config = loaded.config
+    assert (config.auth.mode, config.auth.shared_token) == ("shared_token", "s3cret")
+    assert config.auth.shared_token_header == "X-Mcp-Adapter-Auth-Token"
+    assert config.uploads.link_ttl_seconds == 60
+    assert config.cors.allowed_origins == ["https://a.example"]
+    cleaning = config.core.sanitize
+    assert (cleaning.mode, cleaning.max_description_chars) == ("strip", 2000)
+    assert (cleaning.normalize_unicode, cleaning.max_schema_text_chars) == (False, 1000)
+    first, second = config.servers
+    assert (first.tools.deny, first.tools.deny_regex) == (["say"], ["browser_.*|x[0-9]+"])
+    assert first.upstream is not None
+    assert first.upstream.forward_headers == ["X-Tenant"]
+    assert first.tool_definition_pinning is not None
+    assert (first.tool_definition_pinning.mode, first.tool_definition_pinning.block_strategy) == (
+        "block",
+        "baseline_subset",
+    )
+    assert first.sanitize is not None
+    assert (first.sanitize.mode, first.sanitize.max_title_chars) == ("block", 9)
+    assert first.sanitize.normalize_unicode is False
+    assert (first.savings.description_limit, second.savings.description_limit) == (100, 280)
+    assert second.sanitize is None
+    assert (second.breaker.failures, second.breaker.open_seconds) == (7, 9)
+    [ignored] = [note for note in loaded.notes if "left out" in note]
+    assert "`core.auth.signing_secret`" in ignored
+    assert "`core.cors.allow_credentials`" in ignored
+    assert "`core.upstream_ping.interval_seconds`" in ignored
+
+
 @pytest.mark.parametrize(
     ("more", "wrong"),
     [
-        ({"core": {"auth": {"enabled": True, "token": "x"}}}, "core.auth.enabled"),
-        ({"core": {"tool_metadata_sanitization": {"mode": "block"}}}, "core.tool_metadata_sanitization.mode"),
+        ({"core": {"auth": {"enabled": True}}}, "core.auth.token"),
+        ({"core": {"auth": {"enabled": True, "token": "x", "realm": "y"}}}, "core.auth.realm"),
+        ({"core": {"tool_metadata_sanitization": {"mode": "wash"}}}, "core.tool_metadata_sanitization.mode"),
+        (
+            {"core": {"tool_metadata_sanitization": {"max_tool_title_chars": 0}}},
+            "core.tool_metadata_sanitization",
+        ),
+        ({"core": {"tool_metadata_sanitization": {"zeal": 1}}}, "core.tool_metadata_sanitization.zeal"),
+        ({"core": {"tool_definition_pinning": {"mode": "loose"}}}, "core.tool_definition_pinning.mode"),
+        ({"core": {"cors": {"enabled": True, "allowed_origins": ["x"]}}}, "core.cors.allowed_origins[0]"),
+        ({"core": {"cors": {"origins": []}}}, "core.cors.origins"),
+        ({"core": {"upload_path": "upload"}}, "core.upload_path"),
+        ({"core": {"public_base_url": "files.example.com"}}, "core.public_base_url"),
+        ({"core": {"defaults": {"timeout": 5}}}, "core.defaults.timeout"),
+        ({"core": {"upstream_ping": {"ttl": 5}}}, "core.upstream_ping.ttl"),
+        ({"telemetry": {"enable": True}}, "telemetry.enable"),
+        ({"state_persistence": {"redis": {"hostname": "x"}}}, "state_persistence.redis.hostname"),
+        ({"servers": [{"mount_path": "/a", "id": "a", "extra": 1}]}, "servers[0].extra"),
+        (_one(disabled_tools=["a("]), "servers[0].disabled_tools[0]"),
+        (
+            _one(upstream={"url": "http://x/mcp", "client_headers": {"required": ["X-A"]}}),
+            "servers[0].upstream.client_headers.required",
+        ),
+        (
+            _one(upstream={"url": "http://x/mcp", "client_headers": {"passthrough": ["Authorization"]}}),
+            "servers[0].upstream.client_headers.passthrough[0]",
+        ),
+        (
+            _one(tool_metadata_sanitization={"mode": "soap"}),
+            "servers[0].tool_metadata_sanitization.mode",
+        ),
         ({"uploads": {"max_file_bytes": "lots"}}, "uploads.max_file_bytes"),
         ({"uploads": {"max_file_size": 5}}, "uploads.max_file_size"),
         ({"sessions": {"max_active": "many"}}, "sessions.max_active"),
         ({"nonsense": {"a": 1}}, "nonsense"),
-        ({"core": {"port": "http"}}, "listen"),
+        ({"core": {"port": "http"}}, "core.port"),
     ],
 )
 def test_what_cannot_be_kept_is_an_error_that_names_the_key(tmp_path: Path, more: Json, wrong: str) -> None:
-    with pytest.raises(ConfigError, match=wrong.replace(".", r"\.")):
+    with pytest.raises(ConfigError, match=re.escape(f"`{wrong}")):
         load_with_notes(adapter_file(tmp_path, **more), environment={})
 
 
-def test_it_is_served_at_its_own_path(tmp_path: Path) -> None:
-    import subprocess
-
+@contextmanager
+def served(folder: Path, server: Json, **core: Any) -> Iterator[Gateway]:
     with running_process(["python3", "-S", SERVER, "--http=0"]) as url:
-        servers = [{**_server(tmp_path), "upstream": {"url": url}}]
+        servers = [{**_server(folder), "upstream": {"url": url}, **server}]
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        file = adapter_file(tmp_path, servers=servers, core={"host": "127.0.0.1", "port": port})
-        log = (tmp_path / "gateway.log").open("wb")
+        file = adapter_file(folder, servers=servers, core={"host": "127.0.0.1", "port": port, **core})
+        log = (folder / "gateway.log").open("wb")
         process = subprocess.Popen(
             [program(), "serve", "--config", str(file)], stdout=log, stderr=log, start_new_session=True
         )
         try:
-            eventually(lambda: "control socket" in (tmp_path / "gateway.log").read_text(), "the gateway")
-            gateway = Mounted(process, f"http://127.0.0.1:{port}", tmp_path)
-            with StreamablePeer(gateway, "files") as peer:
-                names = [tool["name"] for tool in peer.request("tools/list")["tools"]]
-                assert "files_get_upload_url" in names
-                assert "say" not in names
-                about = peer.tool("files_get_upload_url")["structuredContent"]
-                handle = post(about, ("a.txt", b"abc")).json["upload_handle"]
-                size, _, path = said(peer.tool("measure", {"path": handle})).split(" ", 2)
-                assert size == "3"
-                assert Path(path).is_relative_to(tmp_path / "shared")
-                result = peer.tool("write", {"filename": "a.txt", "text": "made"})
-                assert [block["type"] for block in result["content"]].count("resource") == 1
-                assert result["_meta"]["artifact"]["download_url"]
+            eventually(lambda: "control socket" in (folder / "gateway.log").read_text(), "the gateway")
+            yield Mounted(process, f"http://127.0.0.1:{port}", folder)
         finally:
             stop(process)
             log.close()
+
+
+def test_it_is_served_at_its_own_path(tmp_path: Path) -> None:
+    with (
+        served(tmp_path, {}, allow_artifacts_download=True) as gateway,
+        StreamablePeer(gateway, "files") as peer,
+    ):
+        names = [tool["name"] for tool in peer.request("tools/list")["tools"]]
+        assert "files_get_upload_url" in names
+        assert "say" not in names
+        about = peer.tool("files_get_upload_url")["structuredContent"]
+        handle = post(about, ("a.txt", b"abc")).json["upload_handle"]
+        size, _, path = said(peer.tool("measure", {"path": handle})).split(" ", 2)
+        assert size == "3"
+        assert Path(path).is_relative_to(tmp_path / "shared")
+        result = peer.tool("write", {"filename": "a.txt", "text": "made"})
+        assert [block["type"] for block in result["content"]].count("resource") == 1
+        assert result["_meta"]["artifact"]["download_url"]
+
+
+def test_its_token_and_its_patterns_hold(tmp_path: Path) -> None:
+    auth = {"enabled": True, "token": "s3cret"}
+    server = {"disabled_tools": ["measure_(all|deep)", "plai[n]"]}
+    with served(tmp_path, server, auth=auth) as gateway:
+        url = f"{gateway.address}/mcp/of/files"
+        for headers in ({}, {"X-Mcp-Adapter-Auth-Token": "other"}, {"X-Api-Key": "s3cret"}):
+            assert http_request("POST", url, b"{}", headers).status == 401
+            assert http_request("PUT", f"{gateway.address}/upload/files", b"a", headers).status == 401
+        with TokenPeer(gateway, "files") as peer:
+            names = {tool["name"] for tool in peer.request("tools/list")["tools"]}
+            assert {"measure", "files_get_upload_url"} <= names
+            assert not names & {"measure_all", "measure_deep", "plain"}
+            with pytest.raises(RpcRefused, match="Unknown tool"):
+                peer.tool("plain")
+            about = peer.tool("files_get_upload_url")["structuredContent"]
+            handle = post(about, ("a.txt", b"abc")).json["upload_handle"]
+            assert said(peer.tool("measure", {"path": handle})).startswith("3 ")
+
+
+class TokenPeer(StreamablePeer):
+    """A client of the original, with its header."""
+
+    def headers_for(self, message: Json) -> Json:
+        return {**super().headers_for(message), "X-Mcp-Adapter-Auth-Token": "s3cret"}
 
 
 def _server(folder: Path) -> Json:

@@ -432,6 +432,7 @@ class Gateway:
             audiences=frozenset(auth.audience),
             trust_proxy_headers=self._config.trust_proxy_headers,
             failures_per_minute=auth.max_failures_per_minute,
+            key_header=auth.shared_token_header,
             on_refused=self._refused,
         )
 

@@ -1,7 +1,7 @@
 """A Remote MCP Adapter `config.yaml`, taken as it is: its keys become ours, with its own defaults.
 
 A key that guards something and has no counterpart here is an error; all others without one are named in one
-note. A key that program does not know either is an error, as it is there.
+note. A key that program does not know either is an error, as it is there. Errors name the keys of the file.
 """
 
 from __future__ import annotations
@@ -9,76 +9,11 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
+from mooring.config import adapter_keys as keys
 from mooring.config.problems import KeyPath, key_text
 from mooring.config.source import Document
 
 Json = dict[str, Any]
-FOR_EVER_SECONDS = 10 * 365 * 86_400
-DEFAULTS: dict[KeyPath, Any] = {
-    ("uploads", "max_file_bytes"): "10Mi",
-    ("uploads", "ttl_seconds"): 120,
-    ("uploads", "link_ttl_seconds"): 120,
-    ("artifacts", "ttl_seconds"): 600,
-    ("storage", "root"): "/data/shared",
-    ("sessions", "idle_ttl_seconds"): FOR_EVER_SECONDS,
-}
-# Where a key of theirs goes; the same place if only the section is the same.
-MOVED: dict[KeyPath, KeyPath] = {
-    ("core", "public_base_url"): ("public_url",),
-    ("core", "allow_artifacts_download"): ("core", "allow_artifacts_download"),
-    ("core", "tool_definition_pinning"): ("core", "tool_definition_pinning"),
-    ("core", "upload_path"): ("uploads", "path"),
-    ("core", "auth", "signed_upload_ttl_seconds"): ("uploads", "link_ttl_seconds"),
-    **{
-        (section, key): (section, key)
-        for section, keys in {
-            "uploads": ("enabled", "max_file_bytes", "ttl_seconds", "require_sha256"),
-            "artifacts": ("enabled", "ttl_seconds", "max_per_session", "expose_as_resources"),
-            "storage": ("root", "max_size"),
-            "sessions": (
-                "idle_ttl_seconds",
-                "max_active",
-                "max_in_flight_per_session",
-                "max_total_session_size",
-                "tombstone_ttl_seconds",
-                "upstream_session_termination_retries",
-            ),
-        }.items()
-        for key in keys
-    },
-}
-# What guards something, the values that ask for no guard, and what to do instead.
-GUARDS: dict[KeyPath, tuple[tuple[Any, ...], str]] = {
-    ("core", "auth", "enabled"): ((False,), "use `auth.mode: api_key` in Mooring's own format"),
-    ("core", "tool_metadata_sanitization", "mode"): (("off",), "use `core.sanitize` in Mooring's own format"),
-    ("servers", "*", "tool_metadata_sanitization", "mode"): ((None, "off"), "use `core.sanitize`"),
-    ("servers", "*", "tool_definition_pinning", "mode"): ((None, "off"), "pinning is for all servers alike"),
-    ("servers", "*", "upstream", "client_headers", "required"): (
-        ([],),
-        "remove it: headers are not passed on",
-    ),
-}
-# What has no counterpart and guards nothing.
-IGNORED: set[KeyPath] = {
-    *(("core", key) for key in ("log_level", "max_start_wait_seconds", "cleanup_interval_seconds")),
-    *(("core", key) for key in ("code_mode_enabled", "shorten_descriptions", "short_description_max_tokens")),
-    *(("core", key) for key in ("tool_description_policy", "upstream_metadata_cache_ttl_seconds")),
-    *(("core", key) for key in ("upstream_ping", "tool_metadata_sanitization", "auth")),
-    *(("telemetry",), ("state_persistence",)),
-    *(("storage", key) for key in ("atomic_writes", "lock_mode", "orphan_sweeper_enabled")),
-    *(("storage", key) for key in ("orphan_sweeper_grace_seconds", "artifact_locator_policy")),
-    ("storage", "artifact_locator_allowed_roots"),
-    *(("sessions", key) for key in ("allow_revival", "eviction_policy")),
-    *((section, "uri_scheme") for section in ("uploads", "artifacts")),
-}
-_IGNORED_IN_SERVER = {
-    "code_mode_enabled", "shorten_descriptions", "short_description_max_tokens", "tool_description_policy",
-    "tool_metadata_sanitization", "tool_definition_pinning", "upstream_ping",
-}  # fmt: skip
-_ADAPTER_KEYS = {
-    "type", "tools", "file_path_argument", "uri_prefix", "output_path_argument", "output_locator", "persist",
-    "expose_as_resource", "allow_raw_output",
-}  # fmt: skip
 _PLAIN_NAME = re.compile(r"[\w-]+")
 
 
@@ -100,21 +35,23 @@ class _Translation:
     def __init__(self, document: Document) -> None:
         self._document = document
         self._given = cast("Json", document.value)
+        self._core = _object(self._given.get("core"))
         self._made: Json = {"mooring": 1}
         self._ignored: list[str] = []
 
     def run(self) -> tuple[str, ...]:
-        for path, value in DEFAULTS.items():
+        for path, value in keys.DEFAULTS.items():
             self._put(path, value)
-        self._guards()
         for name, section in self._given.items():
             if name == "servers":
                 continue
-            if not isinstance(section, dict) or name not in _SECTIONS:
-                self._document.report((name,), "is not a section of a Remote MCP Adapter configuration")
+            if not isinstance(section, dict) or name not in keys.SECTIONS:
+                self._report((name,), "is not a section of a Remote MCP Adapter configuration")
                 continue
             self._section((name,), cast("Json", section))
-        notes = self._listen()
+        notes = [*self._listen(), *self._auth()]
+        self._made.setdefault("core", {})["sanitize"] = self._sanitizing(None, {})
+        self._rename(("core", "sanitize"), ("core", "tool_metadata_sanitization"))
         entries = cast("list[Any]", self._given["servers"])
         self._made["servers"] = [self._server(index, entry) for index, entry in enumerate(entries)]
         self._document.value = self._made
@@ -122,32 +59,43 @@ class _Translation:
             notes.append(f"these keys have no meaning here and were left out: {', '.join(self._ignored)}")
         return tuple(notes)
 
-    def _guards(self) -> None:
-        for pattern, (harmless, advice) in GUARDS.items():
-            for path, value in _found(self._given, pattern, ()):
-                if value not in harmless:
-                    self._document.report(path, f"asks for a guard that is not here: {advice}")
+    def _report(self, path: KeyPath, message: str) -> None:
+        self._document.report(path, message)
+
+    def _ignore(self, path: KeyPath) -> None:
+        self._ignored.append(f"`{key_text(path)}`")
+
+    # Sections
 
     def _section(self, path: KeyPath, section: Json) -> None:
         for key, value in section.items():
             here = (*path, key)
-            if here in MOVED:
-                self._move(here, MOVED[here], value)
-            elif here in _READ_APART:
-                continue
-            elif here == ("core", "auth"):
-                self._section(here, _object(value))
-            elif here in IGNORED or here[:2] in IGNORED or here[:1] in IGNORED:
-                self._ignored.append(f"`{key_text(here)}`")
-            else:
-                self._document.report(here, "is not a key of a Remote MCP Adapter configuration: remove it")
+            if here in keys.MOVED:
+                self._move(here, keys.MOVED[here], value)
+            elif key in keys.READ_APART.get(path, ()):
+                if here in keys.READ_APART:
+                    self._section(here, self._object_at(here, value))
+            elif here in keys.KNOWN:
+                self._section(here, self._object_at(here, value))
+            elif key not in keys.KNOWN.get(path, ()):
+                self._report(here, "is not a key of a Remote MCP Adapter configuration: remove it")
+            elif here not in _HARMLESS or value != _HARMLESS[here]:
+                self._ignore(here)
+
+    def _object_at(self, path: KeyPath, value: Any) -> Json:
+        if not isinstance(value, dict):
+            self._report(path, "must be a section with keys")
+        return _object(value)
 
     def _move(self, old: KeyPath, new: KeyPath, value: Any) -> None:
         if value is None and new[-1] in ("ttl_seconds", "idle_ttl_seconds"):
-            value = FOR_EVER_SECONDS
+            value = keys.FOR_EVER_SECONDS
         self._put(new, value)
-        if (found := self._document.positions.get(old)) is not None:
-            self._document.positions[new] = found
+        self._rename(new, old)
+
+    def _rename(self, new: KeyPath, old: KeyPath) -> None:
+        """Whatever is wrong with this key of ours is said of theirs."""
+        self._document.renamed[new] = old
 
     def _put(self, path: KeyPath, value: Any) -> None:
         section = self._made
@@ -156,23 +104,63 @@ class _Translation:
         section[str(path[-1])] = value
 
     def _listen(self) -> list[str]:
-        core = _object(self._given.get("core"))
-        host, port = core.get("host", "0.0.0.0"), core.get("port", 8932)  # noqa: S104 - its own default
+        host, port = self._core.get("host", "0.0.0.0"), self._core.get("port", 8932)  # noqa: S104 - its own default
         self._move(("core", "port"), ("listen",), f"{host}:{port}")
-        cors = _object(core.get("cors"))
+        cors = _object(self._core.get("cors"))
         if cors.get("enabled"):
-            self._move(("core", "cors"), ("cors",), {"allowed_origins": cors.get("allowed_origins", [])})
-        if _object(core.get("auth")).get("enabled"):
-            return []
-        self._put(("auth", "insecure_allow_anonymous"), True)
-        return [f"everybody who can reach {host}:{port} may call, as the file says (`core.auth`)"]
+            self._move(
+                ("core", "cors", "allowed_origins"),
+                ("cors", "allowed_origins"),
+                cors.get("allowed_origins", []),
+            )
+        if host in ("0.0.0.0", "::") and not self._core.get("public_base_url"):  # noqa: S104 - only compared
+            return [f"links will name {host}:{port}: set `core.public_base_url` if clients are elsewhere"]
+        return []
+
+    def _auth(self) -> list[str]:
+        """One token that all callers share, in a header of its own."""
+        given = _object(self._core.get("auth"))
+        if not given.get("enabled"):
+            self._put(("auth", "insecure_allow_anonymous"), True)
+            return [
+                f"everybody who can reach {self._made['listen']} may call, as the file says (`core.auth`)"
+            ]
+        self._put(("auth", "mode"), "shared_token")
+        self._move(("core", "auth", "token"), ("auth", "shared_token"), given.get("token"))
+        header = given.get("header_name", "X-Mcp-Adapter-Auth-Token")
+        self._move(("core", "auth", "header_name"), ("auth", "shared_token_header"), header)
+        return []
+
+    # What core says and a server may say otherwise
+
+    def _merged(self, name: str, server: Json) -> Json:
+        own = {key: value for key, value in _object(server.get(name)).items() if value is not None}
+        return {**_object(self._core.get(name)), **own}
+
+    def _sanitizing(self, path: KeyPath | None, server: Json) -> Json:
+        given = self._merged("tool_metadata_sanitization", server)
+        made = {ours: given.get(theirs, default) for theirs, (ours, default) in keys.SANITIZING.items()}
+        if made["mode"] not in keys.SANITIZING_MODES:
+            where: KeyPath = (*(path or ("core",)), "tool_metadata_sanitization", "mode")
+            self._report(where, f"cannot be `{made['mode']}`: it is `off`, `sanitize` or `block`")
+        return {**made, "mode": keys.SANITIZING_MODES.get(made["mode"], "strip")}
+
+    def _savings(self, path: KeyPath, server: Json) -> Json:
+        given = self._merged("tool_description_policy", server)
+        mode, limit = given.get("mode", "preserve"), given.get("max_tool_description_chars", 280)
+        if mode == "preserve":
+            return {}
+        if mode != "truncate" or not isinstance(limit, int):
+            self._ignore((*path, "tool_description_policy"))
+            return {}
+        return {"description_limit": max(20, limit)}
 
     # Servers
 
     def _server(self, index: int, entry: Any) -> Json:
         path: KeyPath = ("servers", index)
         if not isinstance(entry, dict):
-            self._document.report(path, "must be a section with keys")
+            self._report(path, "must be a section with keys")
             return {}
         given = cast("Json", entry)
         made: Json = {"files": {"shared_directory": str(self._made["storage"]["root"])}}
@@ -182,48 +170,99 @@ class _Translation:
                 case "id" | "mount_path":
                     made[key] = value
                 case "upstream":
-                    made["upstream"] = self._upstream(here, _object(value))
+                    made["upstream"] = self._upstream(here, self._object_at(here, value))
                 case "adapters":
-                    entries = cast("list[Any]", value) if isinstance(value, list) else []
                     made["adapters"] = [
                         self._adapter((*here, number), _object(item), given)
-                        for number, item in enumerate(entries)
+                        for number, item in enumerate(self._list_at(here, value))
                     ]
                 case "disabled_tools":
-                    made["tools"] = {"deny": self._denied(here, value)}
+                    made["tools"] = self._denied(here, value)
                 case "tool_defaults":
                     self._ignore_overrides(here, _object(value))
-                case _ if key in _IGNORED_IN_SERVER:
-                    if value not in (None, {}):
-                        self._ignored.append(f"`{key_text(here)}`")
                 case _:
-                    self._document.report(here, "is not a key of a server there: remove it")
-        made["timeouts"] = {"call_seconds": self._call_seconds(given)}
+                    self._settings(path, key, value, given, made)
+        made["savings"] = self._savings(path, given)
+        made["breaker"] = self._breaker(given)
+        seconds = self._call_seconds(given)
+        made["timeouts"] = {"call_seconds": seconds}
+        if isinstance(seconds, (int, float)) and seconds > 3600:  # a call may take as long as it says
+            made["timeouts"]["total_seconds"] = seconds
         return made
 
+    def _settings(self, path: KeyPath, key: str, value: Any, given: Json, made: Json) -> None:
+        """What a server may say otherwise than `core`."""
+        here = (*path, key)
+        if key in keys.IGNORED_IN_SERVER:
+            if value is not None:
+                self._ignore(here)
+            return
+        known = {
+            "tool_metadata_sanitization": tuple(keys.SANITIZING),
+            "tool_definition_pinning": keys.PINNING,
+            "tool_description_policy": keys.DESCRIPTIONS,
+            "upstream_ping": keys.PING,
+        }.get(key)
+        if known is None:
+            self._report(here, "is not a key of a server there: remove it")
+            return
+        for name, one in _object(value).items():
+            if name not in known:
+                self._report((*here, name), "is not a key there: remove it")
+            elif one is not None and name in keys.KNOWN.get(("core", key), ()):
+                self._ignore((*here, name))
+        if key == "tool_metadata_sanitization" and _object(value):
+            made["sanitize"] = self._sanitizing(path, given)
+            self._rename((*path, "sanitize"), here)
+        elif key == "tool_definition_pinning" and _object(value):
+            made["tool_definition_pinning"] = self._merged(key, given)
+
+    def _breaker(self, server: Json) -> Json:
+        """Theirs counts pings that fail, ours calls; what is counted up to is the same."""
+        given = self._merged("upstream_ping", server)
+        return {ours: given[theirs] for theirs, ours in keys.BREAKER.items() if theirs in given}
+
     def _call_seconds(self, given: Json) -> Any:
-        defaults = _object(_object(self._given.get("core")).get("defaults"))
+        defaults = _object(self._core.get("defaults"))
         own = _object(given.get("tool_defaults")).get("tool_call_timeout_seconds")
         return own if own is not None else defaults.get("tool_call_timeout_seconds", 60)
 
     def _upstream(self, path: KeyPath, given: Json) -> Json:
         made: Json = {"transport": given.get("transport", "streamable_http")}
         for key, value in given.items():
-            if key == "url":
-                made["url"] = value
-            elif key == "static_headers":
-                made["headers"] = value
-            elif key in ("insecure_tls", "client_headers"):
-                if value not in (False, None, {}):
-                    self._ignored.append(f"`{key_text((*path, key))}`")
-            elif key != "transport":
-                self._document.report((*path, key), "is not a key of an upstream there: remove it")
+            here = (*path, key)
+            match key:
+                case "url":
+                    made["url"] = value
+                case "static_headers":
+                    made["headers"] = value
+                    self._rename((*path, "headers"), here)
+                case "client_headers":
+                    self._client_headers(here, _object(value), path, made)
+                case "insecure_tls":
+                    if value not in (False, None):
+                        self._ignore(here)
+                case "transport":
+                    pass
+                case _:
+                    self._report(here, "is not a key of an upstream there: remove it")
         return made
+
+    def _client_headers(self, path: KeyPath, given: Json, upstream: KeyPath, made: Json) -> None:
+        for key, value in given.items():
+            if key == "passthrough":
+                made["forward_headers"] = value
+                self._rename((*upstream, "forward_headers"), (*path, key))
+            elif key == "required":
+                if value not in ([], None):
+                    self._report((*path, key), "asks for a check that is not here: remove it")
+            else:
+                self._report((*path, key), "is not a key there: remove it")
 
     def _adapter(self, path: KeyPath, given: Json, server: Json) -> Json:
         made: Json = {}
         for key, value in given.items():
-            if key in _ADAPTER_KEYS:
+            if key in keys.ADAPTER:
                 made[key] = value
             elif key == "include_raw_output":
                 made["allow_raw_output"] = value
@@ -231,16 +270,16 @@ class _Translation:
                 self._ignore_overrides((*path, key), _object(value))
             elif key == "uri_scheme":
                 if value != "upload://":
-                    self._ignored.append(f"`{key_text((*path, key))}`")
+                    self._ignore((*path, key))
             else:
-                self._document.report((*path, key), "is not a key of an adapter there: remove it")
+                self._report((*path, key), "is not a key of an adapter there: remove it")
         if made.get("type") == "artifact_producer" and made.get("allow_raw_output") is None:
             made["allow_raw_output"] = self._raw_output(given, server)
         return {key: value for key, value in made.items() if value is not None}
 
     def _raw_output(self, given: Json, server: Json) -> Any:
         """The nearest of the places that may say it."""
-        core = _object(_object(self._given.get("core")).get("defaults"))
+        core = _object(self._core.get("defaults"))
         for section in (_object(given.get("overrides")), _object(server.get("tool_defaults")), core):
             if section.get("allow_raw_output") is not None:
                 return section["allow_raw_output"]
@@ -249,41 +288,38 @@ class _Translation:
     def _ignore_overrides(self, path: KeyPath, given: Json) -> None:
         for key in given:
             if key not in ("allow_raw_output", "tool_call_timeout_seconds"):
-                self._document.report((*path, key), "is not a key there: remove it")
+                self._report((*path, key), "is not a key there: remove it")
         if "adapters" in path and given.get("tool_call_timeout_seconds") is not None:
-            self._ignored.append(f"`{key_text((*path, 'tool_call_timeout_seconds'))}`")
+            self._ignore((*path, "tool_call_timeout_seconds"))
 
-    def _denied(self, path: KeyPath, value: Any) -> list[str]:
-        """Names as they are; of regular expressions only those that our patterns can say."""
-        denied: list[str] = []
-        for index, text in enumerate(cast("list[Any]", value) if isinstance(value, list) else []):
-            pattern = str(text).replace(".*", "*")
-            if _PLAIN_NAME.fullmatch(pattern.replace("*", "x")):
-                denied.append(pattern)
-            else:
-                self._document.report(
-                    (*path, index),
-                    f"`{text}` cannot be said here: name the tools, with `.*` for any part of a name",
-                )
-        return denied
+    def _denied(self, path: KeyPath, value: Any) -> Json:
+        """Names as they are; anything else is a regular expression for whole names."""
+        texts = [str(text) for text in self._list_at(path, value)]
+        for index, text in enumerate(texts):
+            try:
+                re.compile(text)
+            except re.error as error:
+                self._report((*path, index), f"`{text}` is not a regular expression: {error}")
+        return {
+            "deny": [text for text in texts if _PLAIN_NAME.fullmatch(text)],
+            "deny_regex": [text for text in texts if not _PLAIN_NAME.fullmatch(text)],
+        }
+
+    def _list_at(self, path: KeyPath, value: Any) -> list[Any]:
+        if not isinstance(value, list):
+            self._report(path, "must be a list")
+        return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-_SECTIONS = {"core", "telemetry", "state_persistence", "storage", "sessions", "uploads", "artifacts"}
-_READ_APART: set[KeyPath] = {
-    *(("core", key) for key in ("host", "port", "cors", "defaults")),
-    *(("core", "auth", key) for key in ("enabled", "header_name", "token", "signing_secret")),
+_HARMLESS: dict[KeyPath, Any] = {
+    ("uploads", "uri_scheme"): "upload://",
+    ("artifacts", "uri_scheme"): "artifact://",
+    ("core", "code_mode_enabled"): False,
+    ("core", "shorten_descriptions"): False,
+    ("telemetry", "enabled"): False,
+    ("core", "cors", "allow_credentials"): False,
 }
-
-
-def _found(value: Any, pattern: KeyPath, path: KeyPath) -> list[tuple[KeyPath, Any]]:
-    if not pattern:
-        return [(path, value)]
-    if pattern[0] == "*" and isinstance(value, list):
-        items = enumerate(cast("list[Any]", value))
-        return [hit for index, item in items for hit in _found(item, pattern[1:], (*path, index))]
-    if isinstance(value, dict) and pattern[0] in value:
-        return _found(cast("Json", value)[str(pattern[0])], pattern[1:], (*path, pattern[0]))
-    return []
+"""What asks for nothing."""
 
 
 def _object(value: Any) -> Json:

@@ -84,6 +84,13 @@ def api_keys(config: Config, name: str) -> Authenticator:
     return ApiKeys(KeyStore(config.auth.keys_file or config.storage.root / name))
 
 
+def shared_token(config: Config) -> Authenticator:
+    from mooring.policy.authentication.shared_token import SharedToken
+
+    assert config.auth.shared_token is not None, "checked with the configuration"
+    return SharedToken(config.auth.shared_token)
+
+
 def tokens(config: Config) -> Authenticator:
     from mooring.policy.authentication.tokens import ProviderSettings, Tokens
 

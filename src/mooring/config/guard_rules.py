@@ -58,7 +58,7 @@ def tool_rules(tools: Tools, own: OwnItems) -> ToolRules:
         )
         for name, entry in tools.override.items()
     }
-    return ToolRules(tools.allow, tools.deny, overrides, own.tools)
+    return ToolRules(tools.allow, tools.deny, overrides, own.tools, tools.deny_regex)
 
 
 def authorization_part(config: Config) -> Part:

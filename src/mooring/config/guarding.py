@@ -28,6 +28,8 @@ def authenticator(config: Config) -> Authenticator | None:
             return guard_parts.api_keys(config, KEYS_FILE)
         case "oidc":
             return guard_parts.tokens(config)
+        case "shared_token":
+            return guard_parts.shared_token(config)
 
 
 class Guard:

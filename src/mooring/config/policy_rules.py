@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,6 +27,11 @@ Findings = Iterator[tuple[KeyPath, str]]
 
 
 def _auth(auth: Auth) -> Findings:
+    if auth.mode == "shared_token" and auth.shared_token is None:
+        yield ("shared_token",), "is missing: `mode: shared_token` needs it"
+    for name in ("shared_token", "shared_token_header"):
+        if auth.mode != "shared_token" and getattr(auth, name) is not None:
+            yield (name,), f"has no effect with `mode: {auth.mode}`: set `mode: shared_token` or remove it"
     if auth.mode == "oidc":
         if auth.issuer is None and auth.introspection_url is None:
             yield (), "with `mode: oidc` needs `issuer` (or `introspection_url`): whose tokens count?"
@@ -45,6 +51,11 @@ def _auth(auth: Auth) -> Findings:
 
 
 def _tools(tools: Tools) -> Findings:
+    for index, text in enumerate(tools.deny_regex):
+        try:
+            re.compile(text)
+        except re.error as error:
+            yield ("deny_regex", index), f"is not a regular expression: {error}"
     given: dict[str, str] = {}
     for actual, entry in tools.override.items():
         if entry.name is None:

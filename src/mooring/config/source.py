@@ -29,6 +29,8 @@ class Document:
     positions: dict[KeyPath, Position] = field(default_factory=dict[KeyPath, Position])
     from_environment: set[KeyPath] = field(default_factory=set[KeyPath])
     problems: list[Problem] = field(default_factory=list[Problem])
+    renamed: dict[KeyPath, KeyPath] = field(default_factory=dict[KeyPath, KeyPath])
+    """Keys of ours that stand for others in the file of another program."""
 
     def position(self, path: KeyPath) -> Position | None:
         """Where this key stands, or the nearest thing around it."""
@@ -38,7 +40,11 @@ class Document:
         return None
 
     def report(self, path: KeyPath, message: str) -> None:
-        """Note a problem with this key."""
+        """Note a problem with this key, by the name that it has in the file."""
+        for length in range(len(path), 0, -1):
+            if (theirs := self.renamed.get(path[:length])) is not None:
+                path = (*theirs, *path[length:])
+                break
         self.problems.append(Problem(path, message, self.position(path)))
 
 

@@ -62,8 +62,11 @@ class Door:
         trust_proxy_headers: bool,
         failures_per_minute: int,
         on_refused: Callable[[Refused], None],
+        key_header: str | None = None,
     ) -> None:
+        """`key_header` holds a credential and nothing else; `X-Api-Key` unless it is called otherwise."""
         self._authenticator = authenticator
+        self._key_header = (key_header or "x-api-key").lower().encode()
         self._dispatcher = dispatcher
         self._audiences = audiences
         self._trusts_proxy = trust_proxy_headers
@@ -79,7 +82,7 @@ class Door:
         if self._authenticator is None:  # everybody may come in where no scope is asked for
             self._welcome(visit, ANONYMOUS)
             return
-        given = request.header_values(b"authorization") + request.header_values(b"x-api-key")
+        given = self._given(request)
         if request.peer == "unix" and not given:
             enter(Caller(self._local, address, agent))
             return
@@ -87,7 +90,7 @@ class Door:
         if wait > 0:
             self._refuse(visit, 429, "too many failed attempts from this address; try again later", wait)
             return
-        credential = _credential(request, given)
+        credential = self._credential(request, given)
         if not credential:
             reason = (
                 "authenticate with `Authorization: Bearer ...`" if not given else "not a bearer credential"
@@ -102,19 +105,31 @@ class Door:
 
     def stranger(self, request: Request) -> Caller | None:
         """Whoever shows no credential at all, and may have something else to show; None: there is one."""
-        if request.header(b"authorization") is not None or request.header(b"x-api-key") is not None:
+        if self._given(request):
             return None
         agent = (request.header(b"user-agent") or b"")[:_PRINTED].decode("latin-1")
         return Caller(ANONYMOUS, self.address_of(request), agent)
 
     def recognises(self, request: Request) -> bool:
         """Whether this comes from somebody whose credential is known already, for pages that say more."""
-        given = request.header_values(b"authorization") + request.header_values(b"x-api-key")
-        credential = _credential(request, given)
+        credential = self._credential(request, self._given(request))
         if self._authenticator is None:
             return False
         principal = self._authenticator.known(credential) if credential else None
         return principal is not None and principal.expires > time()
+
+    def _given(self, request: Request) -> list[bytes]:
+        return request.header_values(b"authorization") + request.header_values(self._key_header)
+
+    def _credential(self, request: Request, given: list[bytes]) -> str | None:
+        """The one credential of a request. More than one could mean different things to different readers."""
+        if len(given) != 1:
+            return None
+        key = request.header(self._key_header)
+        if key is not None:
+            return key.decode("latin-1")
+        kind, _, value = given[0].decode("latin-1").partition(" ")
+        return value.strip() if kind.lower() == "bearer" else None
 
     @property
     def is_open(self) -> bool:
@@ -217,17 +232,6 @@ def local_principal() -> Principal:
     except (OSError, KeyError):  # a user without a name
         name = "local"
     return Principal(f"local:{name}", name, claims={"sub": name, "iss": "mooring-local"})
-
-
-def _credential(request: Request, given: list[bytes]) -> str | None:
-    """The one credential of a request. More than one could mean different things to different readers."""
-    if len(given) != 1:
-        return None
-    key = request.header(b"x-api-key")
-    if key is not None:
-        return key.decode("latin-1")
-    kind, _, value = given[0].decode("latin-1").partition(" ")
-    return value.strip() if kind.lower() == "bearer" else None
 
 
 def _challenge_header(parts: dict[str, str], place: Place) -> bytes:

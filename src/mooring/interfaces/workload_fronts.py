@@ -111,6 +111,7 @@ class Fronts:
             audiences=frozenset(own.auth.audience),
             trust_proxy_headers=own.trust_proxy_headers,
             failures_per_minute=own.auth.max_failures_per_minute,
+            key_header=own.auth.shared_token_header,
             on_refused=self._on_refused,
         )
 

@@ -294,6 +294,9 @@ class Tools(Struct, frozen=True):
     deny: Annotated[list[str], Meta(description="Not these, whatever `allow` says.")] = field(
         default_factory=list[str]
     )
+    deny_regex: Annotated[
+        list[str], Meta(description="Not tools whose whole name matches one of these regular expressions.")
+    ] = field(default_factory=list[str])
     override: Annotated[
         dict[str, ToolOverride], Meta(description="By the server's own name of a tool: how it is presented.")
     ] = field(default_factory=dict[str, ToolOverride])
@@ -303,8 +306,11 @@ class Auth(Struct, frozen=True):
     """Who may call. `api_key`: keys made with `mooring key create`; `oidc`: tokens of an OpenID provider."""
 
     mode: Annotated[
-        Literal["none", "api_key", "oidc"],
-        Meta(description="How callers prove who they are. `none`: everybody is `anonymous`."),
+        Literal["none", "api_key", "oidc", "shared_token"],
+        Meta(
+            description="How callers prove who they are. `none`: everybody is `anonymous`; `shared_token`: "
+            "all show the same token and are the same to us."
+        ),
     ] = "none"
     insecure_allow_anonymous: Annotated[
         bool,
@@ -359,6 +365,14 @@ class Auth(Struct, frozen=True):
             "were made for. `false`: who has the link may use it."
         ),
     ] = False
+    shared_token: Annotated[
+        Annotated[str, Meta(min_length=1)] | None,
+        Meta(description="`shared_token`: the token, best as `${NAME}`."),
+    ] = None
+    shared_token_header: Annotated[
+        Annotated[str, Meta(pattern=r"^[A-Za-z0-9-]+$")] | None,
+        Meta(description="`shared_token`: a header that holds it, besides `Authorization: Bearer`."),
+    ] = None
     max_failures_per_minute: Annotated[
         int, Meta(ge=1, description="Failed attempts of one address per minute; then 429.")
     ] = 30

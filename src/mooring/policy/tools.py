@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -37,7 +38,9 @@ class ToolRules:
         deny: Sequence[str],
         overrides: Mapping[str, Override],
         own: Collection[str] = (),
+        deny_regexes: Sequence[str] = (),
     ) -> None:
+        self._deny_regexes = tuple(re.compile(text) for text in deny_regexes)
         self._allow = tuple(allow)
         self._own = frozenset(own)
         self._deny = tuple(deny)
@@ -60,6 +63,8 @@ class ToolRules:
             return None  # another tool was given its name
         names = {actual, name}
         if any(_matches(names, pattern) for pattern in self._deny):
+            return None
+        if any(pattern.fullmatch(each) for pattern in self._deny_regexes for each in names):
             return None
         if actual in self._own:  # `allow` speaks of the server's tools
             return name
