@@ -141,7 +141,7 @@ def kill_parent() -> str:
     """End whoever started it, and everybody else it can see."""
     hit: list[str] = []
     for pid in (os.getppid(), *(int(name) for name in os.listdir("/proc") if name.isdigit())):  # noqa: PTH208
-        if pid == os.getpid():
+        if pid in (0, os.getpid()):  # 0: nobody it can see, and to the kernel its own group
             continue
         try:
             os.kill(pid, signal.SIGKILL)

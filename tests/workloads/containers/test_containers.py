@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,38 @@ async def test_the_proxy_is_the_only_way_out(engine: str, tmp_path: Path) -> Non
                 f"127.0.0.1:{port}",
                 "93.184.215.14:443",
             ]
+
+
+@pytest.mark.anyio
+async def test_what_is_refused_is_refused_by_name_address_redirect_and_loopback(
+    engine: str, tmp_path: Path
+) -> None:
+    unproxied = {"no_proxy": "", "NO_PROXY": ""}
+    with site() as port, site() as other:
+        profile = PermissionProfile(
+            network=Network(outbound=Outbound(allow_host=("127.0.0.1",), allow_port=(port,)))
+        )
+        async with hostile(engine, tmp_path / "data", profile, env=unproxied) as attacker:
+            here = f"http://127.0.0.1:{port}"
+            assert "hello" in await attacker.allowed("fetch", url=f"{here}/?to={here}/end")
+            answer = await attacker.refused("fetch", url=f"{here}/?to=http://127.0.0.1:{other}/")
+            assert "HTTP 403" in answer
+            assert "HTTP 403" in await attacker.refused("fetch", url="http://refused.example/")
+            assert "HTTP 403" in await attacker.refused("fetch", url=f"http://93.184.215.14:{port}/")
+            assert "403" in await attacker.allowed("tunnel", target="127.0.0.1:3128")
+            await attacker.refused("socks", host="refused.example", port=str(port))
+            assert {refusal.target for refusal in attacker.refusals()} == {
+                f"127.0.0.1:{other}", "refused.example:80", f"93.184.215.14:{port}", "127.0.0.1:3128",
+                f"refused.example:{port}",
+            }  # fmt: skip
+
+
+@pytest.mark.anyio
+async def test_it_can_kill_nobody_but_itself(engine: str, tmp_path: Path) -> None:
+    async with hostile(engine, tmp_path / "data") as attacker:
+        text = await attacker.allowed("kill_parent")
+        assert str(os.getpid()) not in text.split()
+        assert await attacker.allowed("environment", name="HTTP_PROXY"), "its init survives"
 
 
 @pytest.mark.anyio

@@ -75,7 +75,7 @@ class Holder:
     async def _enter(self, pid: int, mark: str) -> InsideNetwork | None:
         """Sockets of its network, if it is on this machine and we may; remembered if not."""
         if self._connection.may_enter:
-            with suppress(CannotRun):
+            with suppress(CannotRun, OSError):
                 # Seen from a virtual machine the number would be that of some other process of ours.
                 if mark in await asyncio.to_thread(_command_line, pid):
                     return await open_network(pid)
