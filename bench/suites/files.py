@@ -132,7 +132,7 @@ def _cost(clock: Callable[[], float], work: Callable[[], Any]) -> tuple[float, f
 
 
 class _Bare:
-    """What a durable artifact cannot do without: a folder, a look into it, a hash, a commit, and away again."""
+    """What a durable artifact cannot do without: a folder, a look into it, a hash, a commit, and gone."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()

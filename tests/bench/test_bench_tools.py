@@ -138,14 +138,14 @@ def test_the_document_keeps_what_people_wrote_around_the_figures(tmp_path: Path)
     document = tmp_path / "performance.md"
     document.write_text(f"before\n{_BEGIN}\nold figures\n{_END}\nafter\n")
     record = _record(nginx=(10.0,), mooring=(15.0,))
-    record.failures.append("stdio, mooring: it broke\nwith details")
+    record.failures.append("calls, mooring: it broke\nwith details")
     report.write_document([_SUITE], record, _ABOUT, document)
     text = document.read_text()
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
     assert "old figures" not in text
     assert "| CPU per call, against nginx (aim 1.5) | ≤ 2.00 × | 1.50 × | reached |" in text
-    assert "- stdio, mooring: it broke" in text
+    assert "- calls, mooring: it broke" in text
 
 
 def test_a_document_without_its_markers_is_left_alone(tmp_path: Path) -> None:
