@@ -35,6 +35,8 @@ try in another terminal:
   {command} tool call weather forecast city=Bergen --config {config}
   {command} tool call papers count_words path@=README.md --config {config}
   {command} tool call papers make_poster text=Ahoy filename=ahoy.svg --output data --config {config}
+  {command} tool call pages search_pages words=release --config {config}
+  {command} tool call pages patch_section name=release heading:='["Risks"]' markdown=None --config {config}
   {command} trace library --config {config}
 Ctrl-C stops everything
 """
@@ -47,6 +49,7 @@ def main() -> int:
             started = {variable: _start(script, [], stack) for variable, script in SERVERS.items()}
             for variable, process in started.items():
                 os.environ[variable] = str(_port(process) or _port_elsewhere(SERVERS[variable], stack))
+            os.environ["DEMO_PYTHON"] = sys.executable  # it can import mooring
             command = Path(sys.executable).with_name("mooring").relative_to(ROOT)
             print(HINT.format(command=command, config=CONFIG), file=sys.stderr)
             return mooring(["serve", "--config", str(CONFIG), "--print-snippet", *sys.argv[1:]])

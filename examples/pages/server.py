@@ -3,15 +3,18 @@
     python examples/pages/server.py [FOLDER]
 
 Pages are files in the folder: `name.adf.json` in Atlassian Document Format, `name.storage.xml` in Confluence
-storage format. Panels, layouts, macros and ids are in the file and stay there.
+storage format. Panels, layouts, macros and ids are in the file and stay there. A folder that does not exist
+yet is made, with the pages next to this file in it.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import tempfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +57,11 @@ class Page:
         server.resource_updated(f"page:///{self.name}")
 
 
+SAMPLES = Path(__file__).parent / "content"
+
+
 class Folder:
-    path = Path(__file__).parent / "content"
+    path = SAMPLES
 
     def pages(self) -> list[Page]:
         return [
@@ -202,6 +208,13 @@ def one_part(name: str, number: str) -> str:
     return parts[int(number)]
 
 
+def offer_pages() -> None:
+    """Every page that is there at the start is a resource of its own; the template finds later ones."""
+    for page in folder.pages():
+        offer = server.resource(f"page:///{page.name}", name=page.name, mime_type="text/markdown")
+        offer(partial(one_page, page.name))
+
+
 @server.completion(one_page, "name")
 def page_names(value: str) -> list[str]:
     return [page.name for page in folder.pages() if page.name.startswith(value)]
@@ -236,4 +249,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=folder.path, help="where the pages are")
     folder.path = parser.parse_args().folder
+    if not folder.path.exists():
+        shutil.copytree(SAMPLES, folder.path)
+    offer_pages()
     server.run()

@@ -118,6 +118,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
             assert process.stdout is not None
             shown = json.loads(process.stdout.read())["mcpServers"].keys()
             assert shown >= {"notes", "clock", "library", "weather"}, "one of each kind of server"
+            assert shown >= {"pages", "garden"}, "servers written with `mooring.authoring`"
             assert not (data / "mooring.sock").exists()
 
 

@@ -185,5 +185,6 @@ def test_the_notebook_needs_nothing_but_the_standard_library() -> None:
 
 def test_the_example_configuration_is_valid_and_names_every_example() -> None:
     config = load(EXAMPLES / "mooring.yaml", environment={})
-    assert [server.id for server in config.servers] == ["notes", "papers", "clock", "library", "weather"]
+    named = ["notes", "papers", "pages", "garden", "clock", "library", "weather"]
+    assert [server.id for server in config.servers] == named
     assert config.listen == "127.0.0.1:7433"

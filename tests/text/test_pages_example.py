@@ -117,5 +117,7 @@ async def test_a_search_answers_with_a_summary_and_one_addressable_block_per_hit
             assert hit.type == "resource"
             read = await client.read_resource(str(hit.resource.uri))
             assert read.contents == [hit.resource]
+        offered = {str(each.uri) for each in (await client.list_resources()).resources}
+        assert offered >= {"page:///release", "page:///team"}
         listed = await client.read_resource("page:///")
         assert json.loads(listed.contents[0].model_dump()["text"]) == ["release", "team"]
