@@ -18,6 +18,7 @@ from tests.policy.shelf import Shelf, tool
 from tests.support.gateway import running_gateway
 from tests.support.waiting import eventually
 
+from mooring.config.loading import ConfigError, load
 from mooring.gateway.principal import NOBODY
 from mooring.policy.credentials.issuing import Issuing
 from mooring.policy.credentials.oauth.discovery import Settings
@@ -172,3 +173,77 @@ def test_signatures_are_those_of_the_published_examples(
     value = authorization(KEYS, "us-east-1", "service", method, target, {**BASE, **more}, body)
     assert value.endswith(f"Signature={expected}")
     assert "Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request" in value
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_only_the_headers_that_are_named_go_on_to_the_server(tmp_path: Path, era: str) -> None:
+    shelf = Shelf(tmp_path / "s", tool("say"))
+    with (
+        shelf.http("one", era, upstream={"forward_headers": ["X-Tenant"]}) as server,
+        running_gateway(tmp_path, [server]) as gateway,
+    ):
+        for tenant in ("red", "blue"):
+            headers = {
+                "X-Tenant": tenant,
+                "X-Other": "kept here",
+                "Cookie": "a=b",
+                "Authorization": "Bearer c",
+            }
+            caller = Caller(gateway.address, "one", headers)
+            if era == "legacy":
+                caller.initialize()
+                assert "result" in caller.tool("say").message
+            else:
+                assert "result" in caller.modern_tool("say").message
+            assert shelf.headers()[-1]["x-tenant"] == tenant
+        sent = shelf.headers()
+        assert all("authorization" not in each and "cookie" not in each for each in sent)
+        assert all("x-other" not in each for each in sent)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Authorization", "cookie", "Host", "Connection", "Transfer-Encoding", "Proxy-Authorization", "Forwarded",
+     "X-Forwarded-For", "X-Real-IP", "Mcp-Session-Id", "Mcp-Param-Region", "MCP-Protocol-Version", "TE",
+     "X-API-Key", "Content-Length", "Accept", "Origin", "no good"],
+)  # fmt: skip
+def test_headers_that_are_ours_or_secret_cannot_be_passed_on(tmp_path: Path, name: str) -> None:
+    file = tmp_path / "mooring.yaml"
+    upstream = {"url": "https://example.com/mcp", "forward_headers": [name]}
+    file.write_text(json.dumps({"mooring": 1, "servers": [{"id": "one", "upstream": upstream}]}))
+    with pytest.raises(ConfigError, match=r"forward_headers\[0\]"):
+        load(file)
+
+
+@pytest.mark.parametrize(
+    ("auth", "problem"),
+    [
+        ({"type": "token_exchange"}, "token_url"),
+        ({"type": "on_behalf_of", "token_url": "https://x/t", "client_id": "a"}, "client_secret"),
+        ({"type": "aws_sts", "region": "eu-west-1"}, "role_mappings"),
+        ({"type": "upstream_swap", "provider": "nobody"}, "is none of `providers`"),
+        ({"type": "oauth", "issuer": "http://elsewhere.example"}, "https://"),
+        ({"type": "oauth", "token_url": "https://x/t"}, "authorize_url"),
+        ({"type": "aws_sts", "region": "r", "role_mappings": [{"role_arn": "a", "matcher": "x["}]}, "CEL"),
+        ({"type": "client_credentials", "client_id": "a", "client_authentication": "private_key_jwt"},
+         "private_key"),
+    ],
+)  # fmt: skip
+def test_what_a_credential_lacks_is_said_when_the_file_is_read(
+    tmp_path: Path, auth: dict[str, Any], problem: str
+) -> None:
+    file = tmp_path / "mooring.yaml"
+    upstream = {"url": "https://example.com/mcp", "auth": auth}
+    file.write_text(json.dumps({"mooring": 1, "servers": [{"id": "one", "upstream": upstream}]}))
+    with pytest.raises(ConfigError, match=problem):
+        load(file)
+
+
+def test_credentials_of_users_are_not_shared_globally(tmp_path: Path) -> None:
+    file = tmp_path / "mooring.yaml"
+    upstream = {"url": "https://example.com/mcp", "auth": {"type": "oauth"}}
+    entry = {"id": "one", "share": "global", "upstream": upstream}
+    file.write_text(json.dumps({"mooring": 1, "servers": [entry]}))
+    with pytest.raises(ConfigError, match="each caller has their own"):
+        load(file)

@@ -238,11 +238,11 @@ def test_signed_in_at_the_terminal_and_kept_encrypted_over_a_restart(
         for _ in range(2):
             server.refused.add(server.seen[-1].removeprefix("Bearer "))
             eventually(
-                lambda: "isError" not in caller.tool("say").result, "a fresh token", limit=15
+                lambda: not caller.tool("say").result["isError"], "a fresh token", limit=15
             )  # a token that is refused while it is new is not refreshed again at once
         assert [line for line in provider.told() if line.get("refused")] == []
         assert gateway.command("auth", "logout", "notes").returncode == 0
-        assert "isError" in caller.tool("say").result
+        assert caller.tool("say").result["isError"] is True
         assert gateway.command("auth", "logout", "notes").returncode == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from typing import Final, cast
@@ -20,6 +21,8 @@ from mooring.policy.credentials.oauth.tokens import (
 )
 from mooring.policy.credentials.settings import ClientAuthentication
 from mooring.transports.http_response import Response
+
+log = logging.getLogger(__name__)
 
 EARLY_SECONDS: Final = 30.0
 YOUNG_SECONDS: Final = 5.0
@@ -81,6 +84,7 @@ class Grants:
             except TokenRefused as refused:
                 if refused.error not in LOST:
                     raise
+                log.warning("%s: a grant cannot be renewed: %s", self.party.name, refused)
                 await self._store.delete(name)
                 raise _Gone from refused
             await self._store.write(name, new)
