@@ -99,7 +99,10 @@ class ContainerRuntime:
             case ImageSource(reference=reference):
                 found = await find_or_pull(connection.docker, reference, progress)
                 return Resolved(
-                    image=str(found["Id"]), version=reference, integrity=digest_of(found), tools=(tool,)
+                    image=str(found["Id"]),
+                    version=reference,
+                    integrity=digest_of(found, reference),
+                    tools=(tool,),
                 )
             case PackageSource() as source:
                 resolved = await self._package(source, spec, progress)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,12 +15,13 @@ import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from socket import create_server
 
 from tests.support.waiting import eventually
 
 PACKAGES = (
     *("podman", "runc", "netavark", "aardvark-dns", "conmon", "catatonit"),
-    *("docker.io", "containerd", "iptables", "tini"),
+    *("docker.io", "containerd", "iptables", "docker-registry", "curl"),
 )
 START_SECONDS = 60.0
 IMAGE = "localhost/mooring-test-python:latest"
@@ -38,9 +40,21 @@ events_logger = "file"
 """
 
 
+# What is on this machine speaks plain HTTP. Docker knows that by itself.
+REGISTRIES_CONF = """\
+[[registry]]
+location = "127.0.0.1"
+insecure = true
+"""
+
+
 def missing() -> list[str]:
     """The programs that are not there."""
-    return [name for name in ("podman", "dockerd", "runc") if shutil.which(name) is None]
+    return [
+        name
+        for name in ("podman", "dockerd", "runc", "docker-registry", "curl")
+        if shutil.which(name) is None
+    ]
 
 
 def install() -> None:
@@ -55,12 +69,17 @@ def install() -> None:
 def podman(folder: Path) -> Iterator[Path]:
     """Podman's Docker API on a socket of its own."""
     (folder / "containers.conf").write_text(CONTAINERS_CONF)
+    (folder / "registries.conf").write_text(REGISTRIES_CONF)
     socket = folder / "podman.sock"
     command = [
         *("podman", "--root", str(folder / "root"), "--runroot", str(folder / "run")),
         *("system", "service", "--time=0", f"unix://{socket}"),
     ]
-    with _running(command, socket, folder, {"CONTAINERS_CONF": str(folder / "containers.conf")}):
+    settings = {
+        "CONTAINERS_CONF": str(folder / "containers.conf"),
+        "CONTAINERS_REGISTRIES_CONF": str(folder / "registries.conf"),
+    }
+    with _running(command, socket, folder, settings):
         yield socket
 
 
@@ -75,6 +94,45 @@ def docker(folder: Path) -> Iterator[Path]:
     ]
     with _running(command, socket, folder, {}):
         yield socket
+
+
+@contextmanager
+def registry(folder: Path) -> Iterator[str]:
+    """A registry of images of its own; its address."""
+    with create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    settings = {
+        "version": "0.1",
+        "storage": {"filesystem": {"rootdirectory": str(folder / "images")}, "delete": {"enabled": True}},
+        "http": {"addr": address, "secret": "of a test"},
+    }
+    (folder / "registry.yml").write_text(json.dumps(settings))
+    with (folder / "registry.log").open("wb") as log:
+        command = ["docker-registry", "serve", str(folder / "registry.yml")]
+        process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
+    try:
+
+        def answers() -> bool:
+            assert process.poll() is None, (folder / "registry.log").read_text()[-2000:]
+            return bool(ask(f"http://{address}/v2/"))
+
+        eventually(answers, "the registry to answer", limit=START_SECONDS)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def ask(url: str, *more: str) -> str:
+    """The answer to a request, headers first; empty when there is none."""
+    done = subprocess.run(
+        ["curl", "--silent", "--include", *more, url],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    return done.stdout
 
 
 @contextmanager
@@ -121,6 +179,14 @@ def import_image(socket: Path, name: str, archive: Path) -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def archive_of(file: Path) -> Path:
+    """A root file system with one file in it."""
+    archive = file.with_suffix(".tar")
+    with tarfile.open(archive, mode="w") as root:
+        root.add(file, file.name)
+    return archive
 
 
 def python_image(archive: Path) -> Path:

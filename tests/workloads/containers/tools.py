@@ -57,9 +57,14 @@ def web_spec(folder: Path, **more: Any) -> WorkloadSpec:
     )
 
 
+def engine_place(engine: str) -> Path:
+    """The socket of an engine."""
+    return next(found.socket for found in current_engines() if found.name == engine)
+
+
 def engine_socket(engine: str, path: str) -> bytes:
     """What the engine itself answers."""
-    place = next(found.socket for found in current_engines() if found.name == engine)
+    place = engine_place(engine)
     asked = subprocess.run(
         ["curl", "--silent", "--unix-socket", str(place), f"http://localhost/v1.40{path}"],
         capture_output=True,

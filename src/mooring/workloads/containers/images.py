@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import aiodocker
@@ -31,14 +32,16 @@ async def find_or_pull(docker: aiodocker.Docker, reference: str, progress: OnPro
         found = await docker.images.inspect(reference)
     except DockerError as error:
         raise CannotRun(f"`{reference}` cannot be pulled: {error.message}") from error
-    progress(f"pulled {reference}: {digest_of(found)}")
+    progress(f"pulled {reference}: {digest_of(found, reference)}")
     return found
 
 
-def digest_of(image: dict[str, Any]) -> str:
-    """The digest a registry knows it by; of one that was made here, its own."""
+def digest_of(image: dict[str, Any], reference: str) -> str:
+    """The digest that the registry named in the reference knows it by; of one that was made here, its own."""
     digests: list[str] = image.get("RepoDigests") or []
-    return digests[0].rpartition("@")[2] if digests else str(image["Id"])
+    repository = re.sub(r"(@.*|:[^:/]*)$", "", reference)
+    named = [digest for digest in digests if digest.partition("@")[0].endswith(repository)]
+    return (named or digests)[0].rpartition("@")[2] if digests else str(image["Id"])
 
 
 class _Shown:
