@@ -16,6 +16,8 @@ from tests.support.gateway import Gateway
 from tests.support.peers import ModernHttpPeer, Peer, RpcRefused, StreamablePeer
 from tests.support.waiting import eventually
 
+from mooring.files.locating import replaced
+
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -216,6 +218,19 @@ def test_files_of_every_size_come_out_as_they_were_made(gateway: Gateway, size: 
         assert part.body == text[:10].encode()
 
 
+def test_only_the_exact_path_is_replaced(gateway: Gateway) -> None:
+    """A path that merely begins or ends like it is somebody else's."""
+    path = "/files/out/0a/page.png"
+    text = (
+        f"{path}, file://{path} and `{path}`. But {path}.bak, {path}/x, /mnt{path} and {path}-2 stay: {path}."
+    )
+    shown = replaced(replaced(text, f"file://{path}", "URI"), path, "URI")
+    assert shown == (f"URI, URI and `URI`. But {path}.bak, {path}/x, /mnt{path} and {path}-2 stay: URI.")
+    with StreamablePeer(gateway, "files") as peer:
+        made = peer.tool("write", {"filename": "my page.txt"})
+        assert said(made).startswith(f"wrote {made['_meta']['artifact']['artifact_uri']} and nothing else")
+
+
 def kept(folder: Path) -> int:
     """How many files there are, by the gateway's own books."""
     with closing(sqlite3.connect(folder / "data/files/state.sqlite3", timeout=10)) as connection:
@@ -231,7 +246,8 @@ def test_ending_the_session_frees_its_files(tmp_path: Path) -> None:
             assert not peer.tool("measure", {"path": handle}).get("isError")
             assert kept(gateway.folder) == 2
         eventually(lambda: kept(gateway.folder) == 0, "the files to be gone")
-        assert not list((gateway.folder / "data/files/blobs").glob("*/*"))
+        blobs = gateway.folder / "data/files/blobs"
+        eventually(lambda: not list(blobs.glob("*/*")), "the bytes to be gone")
         late = http_request("GET", url)
         assert late.status == 410
         assert "session ended" in late.json["error"]

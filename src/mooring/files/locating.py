@@ -22,7 +22,7 @@ def named_paths(result: Json, locator: Locator) -> list[str]:
     """Every path that the result names, in order, without `file://`."""
     if locator.mode is LocatorMode.STRUCTURED and locator.key is not None:
         found = [place.value for place in locator.key.places(_object(result.get("structuredContent")))]
-        return [_path(value) for value in found if isinstance(value, str)][:MAX_PATHS]
+        return [plain_path(value) for value in found if isinstance(value, str)][:MAX_PATHS]
     if locator.mode is LocatorMode.REGEX:
         return list(dict.fromkeys(_matches(result, locator)))[:MAX_PATHS]
     return []
@@ -34,13 +34,37 @@ def _matches(result: Json, locator: Locator) -> Iterator[str]:
             text = str(block.get("text", ""))[:MAX_TEXT]
             for pattern in locator.regexes:
                 for match in pattern.finditer(text):
-                    yield _path(match.group(1) if pattern.groups and match.group(1) else match.group(0))
+                    yield plain_path(match.group(1) if pattern.groups and match.group(1) else match.group(0))
 
 
-def _path(text: str) -> str:
+def plain_path(text: str) -> str:
+    """The path that somebody wrote, as a path or as a `file://` URI."""
     if text.startswith("file://"):
         return unquote(urlsplit(text).path)
     return text
+
+
+def replaced(text: str, path: str, by: str) -> str:
+    """The text with this path replaced where it stands on its own, not as a part of a longer one."""
+    found = text.find(path)
+    while found >= 0:
+        after = found + len(path)
+        if _ends_before(text, found) and _ends_after(text, after):
+            text = text[:found] + by + text[after:]
+            after = found + len(by)
+        found = text.find(path, after)
+    return text
+
+
+def _ends_before(text: str, start: int) -> bool:
+    return start == 0 or not (text[start - 1].isalnum() or text[start - 1] in "_-./")
+
+
+def _ends_after(text: str, end: int) -> bool:
+    if text[end : end + 1] == ".":  # the end of a sentence, or of a name that goes on
+        end += 1
+    sign = text[end : end + 1]
+    return not (sign.isalnum() or sign in ("_", "-", "/"))
 
 
 def embedded(result: Json) -> list[Embedded]:

@@ -15,12 +15,12 @@ from mooring.files.consuming import Arguments
 from mooring.files.disk import in_thread
 from mooring.files.faults import FileFault
 from mooring.files.links import Links
-from mooring.files.locating import blocks, embedded, named_paths
+from mooring.files.locating import blocks, embedded, named_paths, plain_path, replaced
 from mooring.files.names import is_textual, safe_name
 from mooring.files.quick import QuickKeeper
 from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
-from mooring.files.views import Views
+from mooring.files.views import Views, file_uri
 from mooring.gateway.exchange import Client
 from mooring.protocol.versions import V2025_06_18
 
@@ -155,17 +155,17 @@ class ArtifactMaker:
             for source, record in zip(sources, made, strict=True)
             if isinstance(source, OnDisk)
         }
-        for shown in sorted(names, key=len, reverse=True):
+        for shown, uri in names.items():
             for block in blocks(result):
                 if block.get("type") == "text" and isinstance(block.get("text"), str):
-                    text = block["text"].replace(f"file://{shown}", names[shown])
-                    block["text"] = text.replace(shown, names[shown])
+                    for written in (f"file://{shown}", file_uri(shown), shown):
+                        block["text"] = replaced(block["text"], written, uri)
         structured, key = result.get("structuredContent"), producer.locator.key
         if key is not None and isinstance(structured, dict):
             for place in key.places(cast("Json", structured)):
                 value = place.value
-                if isinstance(value, str) and value.removeprefix("file://") in names:
-                    place.put(names[value.removeprefix("file://")])
+                if isinstance(value, str) and (uri := names.get(plain_path(value))) is not None:
+                    place.put(uri)
 
     def _name(self, result: Json, producer: Producer, made: list[FileRecord], client: Client) -> None:
         described = [self._described(record, producer, client.principal) for record in made]

@@ -61,7 +61,7 @@ class Views:
         self._store = store
         # Whoever is in a container may be anybody there. Nobody else gets past the folder around it.
         self._mode = 0o700 if reach is Reach.OURS else 0o777
-        self._made: dict[tuple[str, str], Seen] = {}
+        self._made: dict[tuple[str, str], tuple[Path, Seen]] = {}
         self._making: dict[tuple[str, str], asyncio.Lock] = {}
         self._spare: dict[str, Path] = {}
 
@@ -109,16 +109,17 @@ class Views:
     async def place(self, record: FileRecord, view: str) -> Path:
         """The file's own copy in this view, made when it is first needed or was changed since."""
         key = (view, record.id)
-        target = self.folder(view) / "in" / record.id / record.name
         # One look at a directory of ours costs less than asking a thread.
-        if (seen := _seen(target)) is not None and seen == self._made.get(key):
-            return target
+        if (made := self._made.get(key)) is not None and _seen(made[0]) == made[1]:
+            return made[0]
+        target = self.folder(view) / "in" / record.id / record.name
         lock = self._making.setdefault(key, asyncio.Lock())
         try:
             async with lock:
-                if (seen := _seen(target)) is None or seen != self._made.get(key):
+                made = self._made.get(key)
+                if made is None or _seen(target) != made[1]:
                     await self.prepare(view)
-                    self._made[key] = await self._copy(record, target)
+                    self._made[key] = target, await self._copy(record, target)
                 return target
         finally:
             if not lock.locked():
@@ -168,8 +169,11 @@ class Views:
         except OSError:  # something came late
             _remove(folder)
         if view not in self._spare:
-            with suppress(OSError):
-                self._spare[view] = self._make_output(self.folder(view))
+            target = self.folder(view) / "out" / new_id()
+            with suppress(OSError):  # its session may have ended meanwhile, and the view with it
+                target.mkdir()
+                target.chmod(self._mode)
+                self._spare[view] = target
 
     async def discard(self, folder: Path) -> None:
         """Remove the directory of a call with whatever is left in it; links are removed, never followed."""
@@ -219,7 +223,7 @@ def _newest(entry: os.DirEntry[str]) -> float:
 
 def _seen(path: Path) -> Seen | None:
     try:
-        found = path.lstat()
+        found = os.lstat(path)
     except OSError:
         return None
     return found.st_mtime_ns, found.st_ino
