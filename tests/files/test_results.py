@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import struct
@@ -14,8 +15,8 @@ from tests.files.conftest import PEERS, file_server, said, serving
 from tests.support.gateway import Gateway
 from tests.support.peers import Peer, RpcRefused, StreamablePeer
 
+from mooring.files.budgets import Budget, cost
 from mooring.files.pixels import dimensions, image_tokens
-from mooring.files.results import cost
 
 ITEMS = [{"id": number, "name": f"name {number}"} for number in range(2000)]
 
@@ -127,3 +128,33 @@ def test_pictures_count_by_their_pixels() -> None:
     assert dimensions(b"GIF89a" + struct.pack("<HH", 7, 9)) == (7, 9)
     block = {"type": "image", "data": base64.b64encode(small).decode(), "mimeType": "image/png"}
     assert cost({"content": [block]}) == 4
+
+
+def test_a_budget_in_tokens_is_counted_by_a_tokenizer(tmp_path: Path) -> None:
+    """Text of one long run is far fewer tokens than a quarter of its bytes; digits are far more."""
+    by_tool = {"say": {"max_inline_bytes": 300}, "take": {}}
+    budget = {"max_inline_tokens": 500, "by_tool": by_tool}
+    few, many = "the house is green " * 110, "7f3c81a02b4d4e6f " * 110
+    with serving(tmp_path, results=budget) as found:
+        for era in ("legacy", "modern"):
+            with PEERS[era](found, "files") as peer:
+                assert said(peer.tool("plain", {"text": few})) == few
+                assert len(many) < 500 * 4
+                assert "_result_read` reads more" in said(peer.tool("plain", {"text": many}))
+                assert "is kept as result://" in said(peer.tool("say", {"text": "x " * 200}))
+
+
+def test_small_results_are_not_even_looked_at() -> None:
+    assert not Budget(tokens=500).may_be_exceeded(b"x" * 500)
+    assert Budget(tokens=500).may_be_exceeded(b"x" * 501)
+    assert not Budget(bytes=500, tokens=900).may_be_exceeded(b"x" * 500)
+
+
+def test_a_small_file_of_a_large_picture_is_large() -> None:
+    block = {"type": "image", "data": base64.b64encode(png(1000, 1000)).decode(), "mimeType": "image/png"}
+    result = {"content": [block]}
+    assert len(json.dumps(result)) < 5200
+    assert Budget(bytes=5200).may_be_exceeded(json.dumps(result).encode())
+    assert asyncio.run(Budget(bytes=5200).is_exceeded(result))
+    assert asyncio.run(Budget(tokens=1000).is_exceeded(result))
+    assert not asyncio.run(Budget(tokens=1400).is_exceeded(result))

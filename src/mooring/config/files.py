@@ -59,6 +59,17 @@ class Artifacts(Struct, frozen=True):
     ] = True
 
 
+class ResultBudget(Struct, frozen=True):
+    """How large the results of one tool may be. Nothing given: as large as they are."""
+
+    max_inline_bytes: Annotated[
+        Annotated[int, Meta(ge=256, extra=BYTES)] | None, Meta(description="In bytes. `null`: any.")
+    ] = None
+    max_inline_tokens: Annotated[
+        Annotated[int, Meta(ge=64)] | None, Meta(description="In tokens. `null`: any.")
+    ] = None
+
+
 class Results(Struct, frozen=True):
     """Results that are too big for a model's context: kept, and replaced by a preview and a handle."""
 
@@ -68,7 +79,7 @@ class Results(Struct, frozen=True):
     ] = None
     max_inline_tokens: Annotated[
         Annotated[int, Meta(ge=64)] | None,
-        Meta(description="The same in tokens, estimated as one for every four bytes. `null`: never."),
+        Meta(description="The same in tokens, counted as `mooring tokens` does. `null`: never."),
     ] = None
     preview_bytes: Annotated[
         int, Meta(ge=0, extra=BYTES, description="How much of the beginning is shown.")
@@ -82,10 +93,14 @@ class Results(Struct, frozen=True):
     tools: Annotated[list[str], Meta(description="Only results of these tools. Empty: of all.")] = field(
         default_factory=list[str]
     )
+    by_tool: Annotated[
+        dict[str, ResultBudget], Meta(description="By the server's name of a tool: another budget for it.")
+    ] = field(default_factory=dict[str, ResultBudget])
 
     @property
     def enabled(self) -> bool:
-        return self.max_inline_bytes is not None or self.max_inline_tokens is not None
+        budgets = (self, *self.by_tool.values())
+        return any(b.max_inline_bytes is not None or b.max_inline_tokens is not None for b in budgets)
 
 
 class Core(Struct, frozen=True):

@@ -10,6 +10,7 @@ from mooring.config.guard_rules import tool_rules
 from mooring.config.own_items import own_items
 from mooring.config.schema import Config, Server
 from mooring.files import adapters, argument_paths
+from mooring.files.budgets import Budget, ResultRules
 from mooring.files.database import Database
 from mooring.files.handles import Kind
 from mooring.files.links import Links
@@ -17,7 +18,6 @@ from mooring.files.local_storage import LocalStorage
 from mooring.files.middleware import FileAdapters, ServerFiles
 from mooring.files.producing import ProducerRules
 from mooring.files.quotas import Quotas
-from mooring.files.results import ResultRules
 from mooring.files.scopes import Scopes
 from mooring.files.service import FileService
 from mooring.files.storage import Storage
@@ -109,8 +109,11 @@ def _locator(entry: settings.Locator) -> adapters.Locator:
 def _results(config: Config, server: Server) -> ResultRules:
     entry = server.results or config.results
     return ResultRules(
-        max_inline_bytes=entry.max_inline_bytes,
-        max_inline_tokens=entry.max_inline_tokens,
+        budget=Budget(entry.max_inline_bytes, entry.max_inline_tokens),
+        by_tool={
+            name: Budget(budget.max_inline_bytes, budget.max_inline_tokens)
+            for name, budget in entry.by_tool.items()
+        },
         preview_bytes=entry.preview_bytes,
         search_seconds=entry.search_seconds,
         tools=frozenset(entry.tools),

@@ -13,6 +13,7 @@ import msgspec
 from mooring.errors import InvalidParams, MethodNotFound
 from mooring.files import answers, upload_tool
 from mooring.files.adapters import ToolFiles
+from mooring.files.budgets import ResultRules
 from mooring.files.consuming import Arguments, Resolver, handles_in, places
 from mooring.files.deliveries import Deliverer
 from mooring.files.descriptions import adapted
@@ -22,7 +23,7 @@ from mooring.files.links import Links
 from mooring.files.producing import ArtifactMaker, Output, ProducerRules
 from mooring.files.records import FileRecord
 from mooring.files.resources import CURSOR, OwnResources, appended
-from mooring.files.results import ResultKeeper, ResultRules
+from mooring.files.results import ResultKeeper
 from mooring.files.scopes import OF_SCOPE, SHARED_VIEW, Scopes
 from mooring.files.store import FileStore
 from mooring.files.tool_list import ToolPage

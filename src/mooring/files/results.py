@@ -6,16 +6,14 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
 
 from mooring.files import answers, handles
-from mooring.files.captured import decoded
+from mooring.files.budgets import ResultRules
 from mooring.files.faults import BadUpload, FileFault
 from mooring.files.locating import blocks
-from mooring.files.pixels import BYTES_PER_TOKEN, image_tokens
 from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
 from mooring.transports.wire import Answer
@@ -23,32 +21,6 @@ from mooring.transports.wire import Answer
 Json = dict[str, Any]
 MAX_PART_BYTES: Final = 64 * 1024
 DEFAULT_PART_BYTES: Final = 8 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class ResultRules:
-    """When a result is too big; None: never."""
-
-    max_inline_bytes: int | None = None
-    max_inline_tokens: int | None = None
-    preview_bytes: int = 2048
-    search_seconds: float = 5.0
-    tools: frozenset[str] = frozenset()
-
-    @property
-    def enabled(self) -> bool:
-        return self.max_inline_bytes is not None or self.max_inline_tokens is not None
-
-    @property
-    def budget_bytes(self) -> int:
-        limits = (
-            self.max_inline_bytes,
-            None if self.max_inline_tokens is None else self.max_inline_tokens * BYTES_PER_TOKEN,
-        )
-        return min(limit for limit in limits if limit is not None)
-
-    def concerns(self, tool: str) -> bool:
-        return not self.tools or tool in self.tools
 
 
 def tool_names(server_id: str) -> list[str]:
@@ -110,10 +82,11 @@ class ResultKeeper:
     async def shortened(self, tool: str, answer: Answer, scope: str) -> tuple[Answer, bool]:
         """The answer, or what stands for it when it is too big; and whether it was."""
         raw = bytes(answer.result)
-        if len(raw) <= self.rules.budget_bytes:
+        budget = self.rules.of(tool)
+        if not budget.may_be_exceeded(raw):
             return answer, False
         result: Json = msgspec.json.decode(raw)
-        if result.get("resultType") not in ("complete", None) or cost(result) <= self.rules.budget_bytes:
+        if result.get("resultType") not in ("complete", None) or not await budget.is_exceeded(result):
             return answer, False
         text, mime_type = _readable(result)
         file = await self._store.begin("result", scope, self._server, f"{tool}.{_ending(mime_type)}")
@@ -217,20 +190,6 @@ async def inspected(data: bytes, seconds: float) -> Json:
     if process.returncode != 0 or not out:
         raise BadUpload("that could not be done: it needs too much memory; ask for something simpler")
     return json.loads(out)
-
-
-def cost(result: Json) -> int:
-    """How much of a context a result takes, in bytes of text; pictures count by their pixels."""
-    total = 0
-    for block in blocks(result):
-        data = block.get("data")
-        if block.get("type") == "image" and isinstance(data, str):
-            head = decoded(data[: 64 * 1024 // 4 * 4]) or b""
-            total += image_tokens(head) * BYTES_PER_TOKEN
-        else:
-            total += len(msgspec.json.encode(block))
-    structured = result.get("structuredContent")
-    return max(total, 0 if structured is None else len(msgspec.json.encode(structured)))
 
 
 def _readable(result: Json) -> tuple[str, str]:

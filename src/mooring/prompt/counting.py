@@ -15,6 +15,8 @@ ENCODING: Final = "o200k_base"
 TURNS: Final = 10
 _MOST_CHARACTERS: Final = 500_000
 """The tokenizer refuses a million at once."""
+_COUNTED_CHARACTERS: Final = 16_384
+"""Large enough that where a text is cut hardly matters, small enough to stop soon."""
 
 
 def count_tool(layout: Layout, tool: Json) -> Counter[str]:
@@ -30,6 +32,17 @@ def count_frame(layout: Layout) -> int:
 def count_block(layout: Layout, tools: Iterable[Json]) -> int:
     """The tokens of the whole block, as on every turn."""
     return count_frame(layout) + sum(count_tool(layout, tool).total() for tool in tools)
+
+
+def exceeds(text: str, most: int) -> bool:
+    """Whether a text has more tokens than this; no more of it is counted than that takes."""
+    count = 0
+    for start in range(0, len(text), _COUNTED_CHARACTERS):
+        part = _bytes(text[start : start + _COUNTED_CHARACTERS]).decode()
+        count += len(encoding().encode_ordinary(part))
+        if count > most:
+            return True
+    return False
 
 
 def _count(pieces: list[Piece]) -> Counter[str]:
