@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -37,6 +38,23 @@ def token_provider() -> Iterator[Provider]:
             described = {"issuer": url, "jwks_uri": f"{url}/jwks"}
             keys = {"keys": [{**shown, "kid": "one", "use": "sig", "alg": "ES256"}]}
             body = json.dumps(keys if self.path == "/jwks" else described).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            """A token for a token: `exchanged for` whoever the given one was about."""
+            form = parse_qs(self.rfile.read(int(self.headers["content-length"])).decode())
+            about = jwt.decode(form["subject_token"][0], options={"verify_signature": False})
+            issued = "urn:ietf:params:oauth:token-type:access_token"
+            made = {
+                "access_token": f"exchanged-for-{about['sub']}",
+                "token_type": "Bearer",
+                "expires_in": 300,
+            }
+            body = json.dumps({**made, "issued_token_type": issued}).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(body)))

@@ -42,12 +42,14 @@ from mooring.interfaces.gateway_app import GatewayApp, Rules
 from mooring.interfaces.web_guard import WebGuard
 from mooring.interfaces.well_known import PREFIX, ResourceMetadata
 from mooring.interfaces.workload_fronts import Fronts
+from mooring.policy.credentials.settings import PERSONAL, UpstreamAuth
 from mooring.policy.settings import Auth
 from mooring.policy.watching import Watch
 from mooring.transports import spool
 from mooring.transports.dialing import Dialer
+from mooring.transports.http_client import ClientPool
 from mooring.transports.http_endpoint import Buffered, Endpoint
-from mooring.transports.http_limits import ListenerLimits
+from mooring.transports.http_limits import ClientLimits, ListenerLimits
 from mooring.transports.http_listener import Listener
 from mooring.transports.http_request import Request
 from mooring.transports.http_rules import Refusal
@@ -156,6 +158,7 @@ class Gateway:
         store = self._store = await stack.enter_async_context(Store(self._directory.database))
         secrets = SecretValues(lambda: self._management.ecosystem.secrets)
         runtimes = Runtimes(config.storage.root, config.runtimes.order, config.runtimes.bases)
+        runtimes.remote.pool_for = self._remote_pool
         stack.push_async_callback(runtimes.close)
         launcher = Launcher(runtimes.choose, secrets, asyncio.Semaphore(STARTS_AT_ONCE))
         allows = admission(config, local_principal())
@@ -281,10 +284,22 @@ class Gateway:
         if not had_page and self._page() is not None:
             self._app.use(self._rules(self._config))  # there are numbers to show now
 
+    def _credential_of(self, name: str) -> UpstreamAuth:
+        front = self._fronts.get(name)
+        return UpstreamAuth() if front is None else front.credential
+
+    def _remote_pool(self, name: str, url: str, limits: ClientLimits) -> ClientPool:
+        return self._sign_in.credentials.pool_for(name, url, self._credential_of(name), limits)
+
     def attach(self, workload: Workload) -> Server:
         declared = self._entries.get(workload.name)
         workload.own_url = self._fronts.url_of(workload.name)
         entry = completed(declared, workload.config) if declared else entry_of(workload.config)
+        shown = self._credential_of(workload.name)
+        if shown.type != "none":
+            upstream = schema.Upstream(workload.config.fields.remote_url, auth=shown)
+            entry = structs.replace(entry, upstream=upstream)
+            workload.is_personal = shown.type in PERSONAL
         era = entry.workload.era if entry.workload is not None else None
         pinned = pinned_of(workload.dialer.transports, era)
         return self._serve(self._build_server(entry, workload.dialer, pinned))

@@ -21,6 +21,15 @@ class Section:
         if not isinstance(given, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - from a file
             raise InvalidRunConfig(f"`{name}` must hold keys and values")
         self._left = {_squeezed(key): (key, value) for key, value in given.items()}
+        self._given = {key for key, (_, value) in self._left.items() if not is_off(value)}
+
+    def had(self, key: str) -> bool:
+        """Whether it was given, taken or not."""
+        return _squeezed(key) in self._given
+
+    def ignore_beginning_with(self, word: str) -> None:
+        for key in [key for key in self._left if key.startswith(word)]:
+            del self._left[key]
 
     def take(self, key: str) -> Any:
         """The value, once; None where it is not given or says nothing."""

@@ -93,7 +93,7 @@ def _auth(fields: Fields, secret: Secret) -> settings.Auth:
         jwks_url=section.text("jwksURL"),
         introspection_url=section.text("introspectionURL"),
         client_id=section.text("clientID"),
-        client_secret=_referred("oidc_config.ClientSecret", section.text("clientSecret"), secret),
+        client_secret=referred("oidc_config.ClientSecret", section.text("clientSecret"), secret),
         scopes_supported=section.texts("scopes"),
         insecure_allow_http=section.flag("insecureAllowHTTP"),
     )
@@ -107,7 +107,7 @@ def resource_url(run: RunConfig) -> str | None:
     return Section("oidc_config", run.fields.oidc_config or {}).text("resourceURL")
 
 
-def _referred(name: str, given: str | None, secret: Secret) -> str | None:
+def referred(name: str, given: str | None, secret: Secret) -> str | None:
     """A secret by its reference, as ToolHive writes it; the secret itself must not lie in a plain file."""
     if given is None:
         return None

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from mooring.config.guarding import Guard, authenticator
 from mooring.config.rules import is_loopback
 from mooring.config.schema import Config
+from mooring.config.workload_credentials import upstream_auth
 from mooring.config.workload_guard import Secret, forget, guard_config, resource_url
 from mooring.gateway.dispatch import Dispatcher
 from mooring.interfaces.door import Door, Refused
 from mooring.interfaces.own_address import OwnAddress, Route
 from mooring.interfaces.web_guard import WebGuard
+from mooring.policy.credentials.settings import UpstreamAuth
 from mooring.policy.settings import Auth
 from mooring.transports.http_limits import ListenerLimits
 from mooring.transports.http_listener import Listener
@@ -36,6 +38,8 @@ class Front:
     """What the server is called towards providers of tokens, if not by its address."""
     listener: Listener | None = None
     url: str | None = None
+    credential: UpstreamAuth = field(default_factory=UpstreamAuth)
+    """What the server is shown, if it is a remote one."""
 
 
 class Fronts:
@@ -77,6 +81,7 @@ class Fronts:
     def check(self, config: Config, run: RunConfig) -> None:
         """Whether its front could be made; `InvalidRunConfig` says what is wrong."""
         guard_config(config, run, self._secret)
+        upstream_auth(run, self._secret)
         _check_host(config, run)
 
     async def open(self, config: Config, run: RunConfig, listen: tuple[str, int]) -> None:
@@ -84,12 +89,14 @@ class Fronts:
         fields = run.fields
         own = guard_config(config, run, self._secret)
         _check_host(config, run)
-        front = Front(config.auth)
+        credential = upstream_auth(run, self._secret)
+        front = Front(config.auth, credential=credential)
         if own is not None:
             auth = own.auth if own.auth.mode != "none" else config.auth
             own = msgspec.structs.replace(own, auth=auth)
             guard = Guard(own, on_top_of=self._guard)
-            front = Front(auth, guard, self._door(own, guard), resource_url(run))
+            door = self._door(own, guard)
+            front = Front(auth, guard, door, resource_url(run), credential=credential)
         self._fronts[run.name] = front
         if front.door is not None:
             self.doors[run.name] = front.door

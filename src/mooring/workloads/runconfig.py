@@ -113,6 +113,10 @@ class Fields(Struct, frozen=True):
     tools_filter: list[str] = field(default_factory=list[str])
     tools_override: dict[str, Override] = field(default_factory=dict[str, Override])
     header_forward: HeaderForward = HeaderForward()
+    remote_auth_config: dict[str, Any] | None = None
+    token_exchange_config: dict[str, Any] | None = None
+    aws_sts_config: dict[str, Any] | None = None
+    upstream_swap_config: dict[str, Any] | None = None
     oidc_config: dict[str, Any] | None = None
     authz_config: dict[str, Any] | None = None
     authz_config_path: str = ""
@@ -186,6 +190,12 @@ class RunConfig:
     def secret_targets(self) -> dict[str, str]:
         """Environment variable -> name of the secret that it gets."""
         return {target: name for name, target in (split_secret(entry) for entry in self.fields.secrets)}
+
+    @property
+    def bearer_secret(self) -> str | None:
+        """The stored secret that a remote server gets as a bearer token."""
+        given: Any = (self.fields.remote_auth_config or {}).get("bearer_token")
+        return split_secret(given)[0] if given else None
 
     @property
     def package(self) -> str:
@@ -293,6 +303,12 @@ def _check(fields: Fields) -> None:
         raise InvalidRunConfig("needs exactly one of `image`, `remote_url` and `mooring.command`")
     for entry in fields.secrets:
         split_secret(entry)
+    bearer = (fields.remote_auth_config or {}).get("bearer_token")
+    if bearer and ",target=" not in str(bearer):
+        raise InvalidRunConfig(
+            "`remote_auth_config.bearer_token` holds the token itself: store it with `mooring secret set "
+            "NAME` and write `NAME,target=bearer_token` here"
+        )
     if fields.runtime_config.build_with:
         raise InvalidRunConfig(
             "`runtime_config.build_with` is not supported: build the image yourself and name it in `image`"

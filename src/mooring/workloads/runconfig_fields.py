@@ -22,16 +22,9 @@ class Kept:
 
 
 _KUBERNETES: Final = Refused("it is about Kubernetes; remove it")
-_CREDENTIALS: Final = Refused(
-    "the gateway does not exchange tokens for a workload: set `servers[].upstream.auth` in `mooring.yaml` "
-    "and remove it here"
-)
+_CREDENTIALS: Final = "set `servers[].upstream.auth` to `on_behalf_of` in `mooring.yaml`, and remove it here"
 _AUTHORITIES: Final = Refused(
     "add the authority to the system's (`update-ca-certificates`) and remove it here"
-)
-_SECRET: Final = Refused(
-    "a token must not lie in a plain file: store it with `mooring secret set NAME` and name it in "
-    "`header_forward.add_headers_from_secret`"
 )
 
 FIELDS: Final[Mapping[str, Refused | Kept]] = {
@@ -43,12 +36,8 @@ FIELDS: Final[Mapping[str, Refused | Kept]] = {
     "mcpserver_generation": Kept(),
     "rate_limit_namespace": Kept(),
     "middleware_configs": Kept(),
-    "remote_auth_config": _SECRET,
     "env_file_dir": Refused("put the variables into `env_vars`"),
     "debug": Refused("use `mooring trace NAME`, which shows every message"),
-    "token_exchange_config": _CREDENTIALS,
-    "upstream_swap_config": _CREDENTIALS,
-    "aws_sts_config": _CREDENTIALS,
     "additional_middleware_configs": Refused("list them in `middleware_configs`"),
     "embedded_auth_server_config": Refused("use a provider of your own, named in `oidc_config`"),
     "session_ttl": Refused("set `sessions.idle_ttl_seconds` in `mooring.yaml` and remove it here"),
@@ -156,7 +145,7 @@ MIDDLEWARES: Final[Mapping[str, Rule]] = {
     "tokenexchange": _needed("token_exchange_config", "token_exchange_config", "config"),
     "upstreamswap": _needed("upstream_swap_config", "config"),
     "awssts": _needed("aws_sts_config", "aws_sts_config", "config"),
-    "obo": _CREDENTIALS.why,
+    "obo": _CREDENTIALS,
     "ratelimit": _needed("rate_limit_config", "config", "rate_limit_config"),
     "telemetry": _needed("telemetry_config", "config", "telemetry_config"),
     "authorization": _from_file_or_here("authz_config"),

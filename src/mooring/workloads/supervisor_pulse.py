@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from mooring.errors import UpstreamFailed
@@ -15,6 +17,7 @@ from mooring.protocol import routing_headers
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.versions import LATEST_LEGACY, LATEST_MODERN
 from mooring.transports.dialing import Transport
+from mooring.transports.http_client import Origin
 from mooring.transports.wire import Leg
 
 PING_SECONDS: Final = 20.0
@@ -26,16 +29,21 @@ _ALIAS: Final = "supervisor"
 class Pulse:
     """Our own ear at one server."""
 
-    def __init__(self, server: Server, *, shared: bool) -> None:
+    def __init__(self, server: Server, *, shared: bool, knock_at: Callable[[], str | None]) -> None:
         self._server = server
         self._shared = shared
+        self._knock_at = knock_at
         client = LegacyClient(b"", server.tracer, alias=_ALIAS)
         client.introduce(LATEST_LEGACY, b"{}", OWN_INFO)
         self._client = client
 
     async def greet(self) -> None:
         """Open a session, so that we know that it can be; UpstreamFailed or OSError if it cannot."""
-        await self._server.upstream.session_for(self._client)
+        url = self._knock_at()
+        if url is None:
+            await self._server.upstream.session_for(self._client)
+        else:
+            await _knock(url)
 
     async def ask(self) -> None:
         """A ping on whatever session is open; UpstreamFailed if there is no answer."""
@@ -60,6 +68,16 @@ class Pulse:
         own = next((found for found in upstream.sessions if found.owner is self._client), None)
         if own is not None and own.idle:
             upstream.discard(own, "a client has its own process")
+
+
+async def _knock(url: str) -> None:
+    """Somebody accepts connections: all we can learn where only users are let in."""
+    origin = Origin.of(url)
+    async with asyncio.timeout(ANSWER_SECONDS):
+        _, writer = await asyncio.open_connection(origin.host, origin.port)
+    writer.close()
+    with suppress(OSError):
+        await writer.wait_closed()
 
 
 async def _ping(session: UpstreamSession) -> None:

@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from mooring.transports.dialing import Dialer, HttpDialer, Transport
 from mooring.transports.http_client import ClientPool, Origin
@@ -24,12 +25,17 @@ from mooring.workloads.runtime import (
 )
 
 CONNECT_SECONDS = 10.0
+PoolFor: TypeAlias = Callable[[str, str, ClientLimits], ClientPool]
 
 
 class RemoteRuntime:
     """Points at servers that run somewhere else. What it gets as secrets are headers for every request."""
 
     name = "remote"
+
+    def __init__(self) -> None:
+        self.pool_for: PoolFor = lambda _name, url, limits: ClientPool(Origin.of(url), limits)
+        """Connections to a server of this name and URL, with whatever it is to be shown."""
 
     async def problem(self) -> str | None:
         return None
@@ -44,7 +50,8 @@ class RemoteRuntime:
         self, spec: WorkloadSpec, resolved: Resolved, secrets: Mapping[str, str], on_event: OnEvent
     ) -> RunningWorkload:
         assert isinstance(spec.source, RemoteSource)
-        return _Remote(spec, spec.source.url, secrets)
+        limits = ClientLimits(connect_seconds=CONNECT_SECONDS, head_seconds=None)
+        return _Remote(spec, spec.source.url, secrets, self.pool_for(spec.name, spec.source.url, limits))
 
 
 class _Remote:
@@ -53,8 +60,7 @@ class _Remote:
     pids: tuple[int, ...] = ()
     refusals: tuple[Refused, ...] = ()
 
-    def __init__(self, spec: WorkloadSpec, url: str, headers: Mapping[str, str]) -> None:
-        pool = ClientPool(Origin.of(url), ClientLimits(connect_seconds=CONNECT_SECONDS, head_seconds=None))
+    def __init__(self, spec: WorkloadSpec, url: str, headers: Mapping[str, str], pool: ClientPool) -> None:
         transports = (Transport.STREAMABLE_HTTP, Transport.SSE)
         if spec.transport == "sse":
             transports = (Transport.SSE,)

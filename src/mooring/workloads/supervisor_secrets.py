@@ -26,7 +26,11 @@ class SecretValues:
         if not config.is_remote:
             return await asyncio.to_thread(self._resolve, config.secret_targets)
         secret = headers.add_headers_from_secret
-        found = await asyncio.to_thread(self._resolve, secret) if secret else {}
+        bearer = config.bearer_secret
+        wanted = secret if bearer is None else {**secret, "Authorization": bearer}
+        found = await asyncio.to_thread(self._resolve, wanted) if wanted else {}
+        if bearer is not None:
+            found["Authorization"] = f"Bearer {found['Authorization']}"
         return {**headers.add_plaintext_headers, **found}
 
     def _resolve(self, wanted: Mapping[str, str]) -> dict[str, str]:

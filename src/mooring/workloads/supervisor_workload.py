@@ -94,6 +94,8 @@ class Workload:
         self.status: Status = record.status
         self.started_at: float | None = record.started_at
         self.last_failure = ""
+        self.is_personal = False
+        """Its server answers only whoever proves to be somebody, and we are nobody."""
         self.own_url: str | None = None
         """Where it is reached besides the gateway's own address."""
         self.is_gone = False
@@ -109,11 +111,16 @@ class Workload:
         self._asking = False
         self.dialer = WorkloadDialer(transports_of(config), self)
         self.server = surroundings.host.attach(self)
-        self.pulse = Pulse(self.server, shared=config.fields.mooring.share == "global")
+        shared = config.fields.mooring.share == "global"
+        self.pulse = Pulse(self.server, shared=shared, knock_at=self._door)
 
     @property
     def name(self) -> str:
         return self.record.name
+
+    def _door(self) -> str | None:
+        """Where to see whether somebody is there, when we would not be let in."""
+        return self.config.fields.remote_url if self.is_personal else None
 
     @property
     def running(self) -> RunningWorkload | None:

@@ -49,6 +49,8 @@ def run_config(
     if offer.kind == "remote":
         made["remote_url"] = _filled(offer.source, {**_defaults(offer.arguments), **given})
         headers = _headers(entry, offer, given, keep)
+        if entry.oauth:
+            made["remote_auth_config"] = entry.oauth
         return {**made, **({"header_forward": headers} if headers else {})}
     made["image"] = offer.source
     if entry.permissions:
