@@ -65,11 +65,16 @@ def _places(environment: Mapping[str, str], home: Path) -> Iterator[Engine]:
         yield Engine("podman", Path(runtime) / "podman/podman.sock")
     yield Engine("podman", Path("/run/podman/podman.sock"))
     yield Engine("podman", home / ".local/share/containers/podman/machine/podman.sock")
+    if temporary := environment.get("TMPDIR"):  # where a Mac's Podman machine has it
+        for place in sorted(Path(temporary).glob("podman/*-api.sock")):
+            yield Engine("podman", place)
     if runtime:
         yield Engine("docker", Path(runtime) / "docker.sock")
     yield Engine("docker", Path("/var/run/docker.sock"))
     for place in _DOCKER_IN_HOME:
         yield Engine("docker", home / place)
+    for place in sorted(home.glob(".colima/*/docker.sock")):
+        yield Engine("docker", place)
 
 
 _VARIABLES: dict[EngineName, tuple[str, ...]] = {
