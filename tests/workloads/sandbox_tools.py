@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from mooring.protocol.jsonrpc import Envelope
-from mooring.transports.dialing import Transport
+from mooring.transports.dialing import Folders, Transport
 from mooring.transports.wire import Leg, Wire
 from mooring.workloads.profile import NONE, PermissionProfile
 from mooring.workloads.runtime import (
@@ -62,12 +62,14 @@ class Running:
         self.workload = workload
         self.events = events
         self.heard = Heard()
+        self.folders: Folders = ()
+        """What it sees because of whom it works for; set before it is used."""
         self._transport = transport
         self._wire: Wire | None = None
 
     async def wire(self) -> Wire:
         if self._wire is None:
-            self._wire = await self.workload.dialer.dial(self._transport, self.heard)
+            self._wire = await self.workload.dialer.dial(self._transport, self.heard, self.folders)
             await self.request("initialize", INITIALIZE)
             await self._wire.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
         return self._wire

@@ -11,6 +11,7 @@ from tests.workloads.containers.setup import IMAGE
 from tests.workloads.containers.tools import hostile
 from tests.workloads.test_egress_inside import site
 
+from mooring.transports.dialing import SharedFolder
 from mooring.workloads.containers_runtime import ContainerRuntime
 from mooring.workloads.profile import NETWORK, Network, Outbound, PermissionProfile
 from mooring.workloads.runtime import CannotRun, ImageSource, ResourceLimits, WorkloadSpec
@@ -47,6 +48,25 @@ async def test_named_folders_are_as_readable_and_writable_as_named(engine: str, 
         await attacker.allowed("write_file", path="/kept/a.txt")
     assert (work / "b.txt").read_text() == "hostile"
     assert (tmp_path / "data/volumes/kept/a.txt").read_text() == "hostile"
+
+
+@pytest.mark.anyio
+async def test_a_session_sees_its_own_files(engine: str, tmp_path: Path) -> None:
+    for name in ("in", "out"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "in/a.txt").write_text("sent")
+    folders = (
+        SharedFolder(tmp_path / "in", Path("/files/in"), writable=False),
+        SharedFolder(tmp_path / "out", Path("/files/out"), writable=True),
+    )
+    async with hostile(engine, tmp_path / "data") as attacker:
+        attacker.folders = folders
+        assert await attacker.allowed("read_file", path="/files/in/a.txt") == "sent"
+        await attacker.refused("write_file", path="/files/in/a.txt")
+        await attacker.allowed("write_file", path="/files/out/made.txt")
+        assert await attacker.allowed("list_folder", path="/files") == "in out"
+    made = tmp_path / "out/made.txt"
+    assert (made.read_text(), made.stat().st_uid) == ("hostile", os.getuid())
 
 
 @pytest.mark.anyio
