@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.files.conftest import ADAPTERS, PEERS, file_server, http_request, post, said, serving, upload_url
+from tests.files.conftest import (
+    ADAPTERS,
+    PEERS,
+    SERVER,
+    file_server,
+    http_request,
+    post,
+    said,
+    serving,
+    upload_url,
+)
 from tests.support.gateway import Gateway
 from tests.support.peers import ModernHttpPeer, Peer, StreamablePeer
 from tests.support.waiting import eventually
@@ -32,6 +43,11 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     servers = [
         sandboxed("boxed"),
         sandboxed("by-call", share="call"),
+        {
+            "id": "run-config",
+            "run_config": {"mooring": {"command": [sys.executable, "-S", SERVER]}},
+            "adapters": [*ADAPTERS, LOOKS],
+        },
         sandboxed("elsewhere", files={"mounted_at": "/srv/exchange"}),
     ]
     with serving(tmp_path_factory.mktemp("sandboxed"), *servers) as found:
@@ -45,7 +61,7 @@ def handle_for(peer: Peer, server: str, data: bytes, name: str = "note.txt") -> 
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-@pytest.mark.parametrize("server", ["boxed", "by-call"])
+@pytest.mark.parametrize("server", ["boxed", "by-call", "run-config"])
 def test_files_go_into_the_sandbox_and_come_out(gateway: Gateway, era: str, server: str) -> None:
     with PEERS[era](gateway, server) as peer:
         handle = handle_for(peer, server, b"small words")
