@@ -17,13 +17,14 @@ from bench.figures import Record
 from bench.processes import LOAD_CPU, allow_open_files, pin_here
 from bench.programs import MissingProgramError, debian_program
 from bench.run import FULL, QUICK, Run, Scale
-from bench.suites import crossings, crowd, files, passthrough, running
+from bench.suites import crossings, crowd, files, guard, passthrough, running
 from bench.suites.suite import Suite
 from bench.targets import Stage
 
 _BEGAN = time.monotonic()
 SUITES: tuple[Suite, ...] = (
     *passthrough.SUITES,
+    *guard.SUITES,
     *crowd.SUITES,
     *crossings.SUITES,
     *running.SUITES,

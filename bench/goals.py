@@ -96,6 +96,22 @@ GOALS = (
         _against("calls", "cpu_us", "fastmcp", "mooring"),
     ),
     Goal(
+        "guard",
+        "CPU per call with JWT, Cedar, audit, metrics and filter, against nginx",
+        "at most",
+        4.0,
+        "×",
+        _against("guard", "cpu_us", "guarded"),
+    ),
+    Goal(
+        "guard",
+        "CPU per call with JWT, Cedar, audit, metrics and filter, against the bare call",
+        "at most",
+        2.5,
+        "×",
+        _against("guard", "cpu_us", "guarded", "mooring"),
+    ),
+    Goal(
         "results", "10 MB result: CPU, against nginx", "at most", 1.5, "×", _against("results", "cpu_ms_10mb")
     ),
     Goal(

@@ -74,7 +74,7 @@ class Target:
     fast: bool
 
     def at(self, path: str, era: wire.Era = "legacy") -> Endpoint:
-        return Endpoint(self.endpoint.port, path, era)
+        return Endpoint(self.endpoint.port, path, era, self.endpoint.headers)
 
 
 class Stage:
@@ -145,7 +145,13 @@ class Stage:
         """A server entry of Mooring's configuration that points at the upstream."""
         return {"id": identifier, "upstream": {"url": self.upstream_url(path)}}
 
-    def mooring(self, servers: Sequence[dict[str, Any]], era: wire.Era = "legacy") -> Target:
+    def mooring(
+        self,
+        servers: Sequence[dict[str, Any]],
+        era: wire.Era = "legacy",
+        headers: tuple[tuple[str, str], ...] = (),
+        **more: Any,
+    ) -> Target:
         port = free_port()
         folder = self._folder("mooring")
         config = folder / "mooring.yaml"
@@ -154,10 +160,12 @@ class Stage:
             "listen": f"127.0.0.1:{port}",
             "storage": {"root": str(folder / "data")},
             "servers": list(servers),
+            **more,
         }
         config.write_text(json.dumps(settings, indent=1))
         command = [*mooring_command(), "serve", "--config", str(config)]
-        return self._ready("mooring", command, Endpoint(port, f"/mcp/{servers[0]['id']}", era), fast=True)
+        endpoint = Endpoint(port, f"/mcp/{servers[0]['id']}", era, headers)
+        return self._ready("mooring", command, endpoint, fast=True)
 
     def fastmcp(self, mode: str) -> Target:
         port = free_port()

@@ -31,6 +31,8 @@ class Endpoint:
     port: int
     path: str
     era: Era = "legacy"
+    headers: tuple[tuple[str, str], ...] = ()
+    """What the client sends with every request, such as its credential."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +177,7 @@ def http_request(
         f"Host: 127.0.0.1:{endpoint.port}",
         f"Accept: {accept}",
         f"MCP-Protocol-Version: {VERSIONS[endpoint.era]}",
-        *(f"{name}: {value}" for name, value in more),
+        *(f"{name}: {value}" for name, value in (*endpoint.headers, *more)),
     ]
     if session is not None:
         lines.append(f"Mcp-Session-Id: {session}")
