@@ -28,7 +28,7 @@ from mooring.config.running import completed, entry_of, is_run, run_config_of
 from mooring.errors import MooringError
 from mooring.gateway.detection import Verdict
 from mooring.gateway.dispatch import Dispatcher
-from mooring.gateway.exchange import Middleware
+from mooring.gateway.exchange import Middleware, Quick
 from mooring.gateway.in_flight import InFlightLimit
 from mooring.gateway.interactions import Interactions
 from mooring.gateway.principal import ANONYMOUS, Caller
@@ -413,7 +413,7 @@ class Gateway:
 
     def _chain_of(
         self, described: _Described
-    ) -> tuple[list[Middleware], frozenset[str] | None, Watch | None]:
+    ) -> tuple[list[Middleware], frozenset[str] | None, Watch | None, Quick | None]:
         """What a request for a server passes, the methods it concerns, and who is told of the rest."""
         entry, adapters = described.entry, described.adapters
         front = self._fronts.get(entry.id)
@@ -431,7 +431,8 @@ class Gateway:
         login = self._sign_in.middleware(entry, self._app)
         if login is not None:  # all methods: whatever it is, its user may have to sign in first
             middlewares, methods = [*middlewares, login], None
-        return middlewares, methods, self._guard.watch_for(entry.id)
+        quick = chain.quick if in_flight is None and adapters is None and login is None else None
+        return middlewares, methods, self._guard.watch_for(entry.id), quick
 
     # The guard
 

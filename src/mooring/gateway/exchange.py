@@ -93,6 +93,14 @@ class Posted(msgspec.Struct, eq=False):
     response: asyncio.Future[Response]
 
 
+class Quick(Protocol):
+    """A chain that never waits: what it has to do can be done in two steps, before and after the call."""
+
+    def enter(self, exchange: Exchange) -> None: ...
+    def leave(self, exchange: Exchange, answer: Answer) -> Answer | None: ...
+    def __call__(self, exchange: Exchange, handler: Handler) -> Awaitable[Answer | None]: ...
+
+
 class OnTheShortWay(Protocol):
     """A call without a task, which can be given up all the same."""
 
@@ -154,6 +162,12 @@ class Exchange(msgspec.Struct, eq=False):
     """Its client has heard something of it already."""
     guarded: bool = False
     """A part of a request that the chain has already let through."""
+    guard: Quick | None = None
+    """The chain that it has entered without a task, if it has."""
+    checked: bool = False
+    """That chain has let it through."""
+    refusal: Exception | None = None
+    """Or this is why it did not."""
     given: dict[str, Given] | None = None
     """In a list of tools: those that the gateway has added or changed."""
 

@@ -26,7 +26,7 @@ from mooring.gateway import additions as own
 from mooring.gateway import profile as profiles
 from mooring.gateway import tasks
 from mooring.gateway.clients import LegacyClient
-from mooring.gateway.exchange import Client, Exchange, Handler, Middleware, Sink, Watch, compose
+from mooring.gateway.exchange import Client, Exchange, Handler, Middleware, Quick, Sink, Watch, compose
 from mooring.gateway.hearing import MAX_SUBSCRIPTIONS, Hearing
 from mooring.gateway.input_calls import InputCalls
 from mooring.gateway.interactions import Interactions
@@ -110,12 +110,18 @@ class Server:
         self.use(chain, concerned)
 
     def use(
-        self, chain: list[Middleware], concerned: frozenset[str] | None, watch: Watch | None = None
+        self,
+        chain: list[Middleware],
+        concerned: frozenset[str] | None,
+        watch: Watch | None = None,
+        quick: Quick | None = None,
     ) -> None:
         """From now on this chain is what requests pass; who is on the way through another one goes on there.
 
-        `concerned` are the only methods that the chain is about; None: it is about all.
+        `concerned` are the only methods that the chain is about; None: it is about all. `quick` is the chain
+        again, if it never waits.
         """
+        self._quick = quick
         self.watch = watch
         self._handle: Handler = compose(chain, self._route)
         self._concerned = about = concerned if chain else frozenset[str]()
@@ -142,7 +148,10 @@ class Server:
         self.exchanges[exchange] = None
         if self.tracer.active and self.tracer.is_recording:
             exchange.relayable = False
-        if self._looks_at is not None and self._begin_directly(exchange):
+        if self._looks_at is not None:
+            if self._begin_directly(exchange):
+                return
+        elif self._quick is not None and self._begin_quickly(self._quick, exchange):
             return
         self.take_over(exchange)
 
@@ -174,6 +183,32 @@ class Server:
             return False  # its answer may be a task, whose owner has to be remembered
         return self.upstream.begin_directly(self, exchange)
 
+    def _begin_quickly(self, quick: Quick, exchange: Exchange) -> bool:
+        """A call that its chain lets through at once can take the short way too."""
+        client = exchange.client
+        if exchange.method != "tools/call" or exchange.sink is None or exchange.guarded or self.tracer.active:
+            return False
+        if self.upstream.policy.share == "call" or self._param_headers or b"\\u" in exchange.body:
+            return False
+        if b'"task"' in exchange.body if client.era is Era.LEGACY else EXTENSION_NAME in client.capabilities:
+            return False
+        exchange.guard = quick
+        quick.enter(exchange)
+        return exchange.checked and self.upstream.begin_directly(self, exchange)
+
+    def finish_directly(self, exchange: Exchange, data: bytes) -> None:
+        """The answer of a call on the short way, through the rest of its chain."""
+        guard = exchange.guard
+        assert guard is not None
+        try:
+            found = Answer(version=exchange.client.version, whole=data, result=jsonrpc.decode(data).result)
+            self._finish(exchange, guard.leave(exchange, found))
+        except RpcError as error:
+            self._fail(exchange, error)
+        except Exception:
+            log.exception("%s: `%s` failed", self.id, exchange.method)
+            self._fail(exchange, RpcError("internal error", code=INTERNAL_ERROR))
+
     def goes_directly(self, method: str, body: bytes) -> bool:
         """Whether a request of a legacy client concerns nobody but the server at the other end."""
         if self._legacy_looks_at is None or method in self._legacy_looks_at:
@@ -186,6 +221,8 @@ class Server:
             if exchange.withdrawn:
                 raise asyncio.CancelledError
             handle = self._route if self._passes_by(exchange) else self._handle
+            if exchange.guard is not None:  # which may be another one by now
+                handle = compose([exchange.guard], self._route)
             self._finish(exchange, await handle(exchange))
         except asyncio.CancelledError:
             self._cancelled(exchange)

@@ -78,6 +78,9 @@ class Step:
     methods: frozenset[str] | None = None
     """The only methods it concerns; None: all."""
 
+    def concerns(self, method: str) -> bool:
+        return self.methods is None or method in self.methods
+
 
 @dataclass(frozen=True, slots=True)
 class Chain:
@@ -88,6 +91,9 @@ class Chain:
     names: tuple[str, ...]
     below: list[Middleware] = field(default_factory=list[Middleware])
     """Those that come after the file adapters, and so see what the server itself says."""
+
+    quick: Fused | None = None
+    """All of the chain that calls of tools pass, if they never wait in it."""
 
     def concerns(self, method: str) -> bool:
         return bool(self.middlewares or self.below) and (self.methods is None or method in self.methods)
@@ -100,11 +106,16 @@ def build(steps: Sequence[Step], catalogue: Catalogue | None = None) -> Chain:
     methods: frozenset[str] | None = frozenset()
     for step in ordered:
         methods = None if methods is None or step.methods is None else methods | step.methods
+    middlewares = _composed(ordered[: len(ordered) - len(below)], catalogue)
+    fused = [middleware for middleware in middlewares if isinstance(middleware, Fused)]
+    unfused = [step for step in ordered if step.middleware is not None or step in below]
+    waits = any(step.concerns("tools/call") for step in unfused)
     return Chain(
-        _composed(ordered[: len(ordered) - len(below)], catalogue),
+        middlewares,
         methods,
         tuple(step.name for step in ordered),
         _composed(below, None),
+        fused[0] if len(fused) == 1 and not waits else None,
     )
 
 
@@ -144,10 +155,52 @@ class Fused:
         # The lowest one sees lists as the server gives them, under the names that checks ask for.
         self._learner = catalogue if learns else None
 
+    def enter(self, exchange: Exchange) -> None:
+        """The way in for a call, without waiting; what needs waiting is left to `__call__`."""
+        for observer in self._observers:
+            observer.began(exchange)
+        try:
+            for check in self._checks:
+                check(exchange)
+            catalogue = self._catalogue
+            if catalogue is not None:
+                normalize(exchange)
+                original = exchange.envelope.params
+                try:
+                    for check in self._named_checks:
+                        check(exchange)
+                except Absent:  # perhaps not for ever: its list has to be asked for
+                    set_params(exchange, jsonrpc.members(original))
+                    return
+                found = subject(exchange)
+                assert found is not None
+                if not catalogue.knows(exchange, *found):
+                    set_params(exchange, jsonrpc.members(original))
+                    return
+            exchange.checked = True
+        except Exception as error:  # noqa: BLE001 - raised again where it is handled
+            exchange.refusal = error
+
+    def leave(self, exchange: Exchange, answer: Answer) -> Answer | None:
+        """The way out."""
+        observers = self._observers
+        try:
+            for settle in self._settlers:
+                answer = settle(exchange, answer)
+            found: Answer | None = answer
+            for observer in reversed(observers):
+                found = observer.ended(exchange, found)
+        except BaseException as error:
+            for observer in reversed(observers):
+                observer.failed(exchange, error)
+            raise
+        return found
+
     async def __call__(self, exchange: Exchange, handler: Handler) -> Answer | None:
         observers = self._observers
-        for observer in observers:
-            observer.began(exchange)
+        if exchange.guard is None:
+            for observer in observers:
+                observer.began(exchange)
         try:
             if exchange.guarded:  # a part of a request that has been let through
                 answer = await handler(exchange)
@@ -165,14 +218,10 @@ class Fused:
         is_list = exchange.method in LISTS
         if is_list:
             exchange.relayable = False
-        for check in self._checks:
-            check(exchange)
-        catalogue = self._catalogue
-        if catalogue is not None and exchange.method in ABOUT:
-            await self._check_named(exchange, catalogue, handler)
-        else:
-            for check in self._named_checks:
-                check(exchange)
+        if exchange.refusal is not None:
+            raise exchange.refusal
+        if not exchange.checked:
+            await self._check(exchange, handler)
         answer = await handler(exchange)
         if answer is not None:
             for settle in self._settlers:
@@ -180,6 +229,17 @@ class Fused:
             if is_list and (self._presenters or self._learner is not None):
                 return self._present(exchange, answer)
         return answer
+
+    async def _check(self, exchange: Exchange, handler: Handler) -> None:
+        if exchange.guard is None:  # else it has passed these on its way in
+            for check in self._checks:
+                check(exchange)
+        catalogue = self._catalogue
+        if catalogue is not None and exchange.method in ABOUT:
+            await self._check_named(exchange, catalogue, handler)
+        else:
+            for check in self._named_checks:
+                check(exchange)
 
     async def _check_named(self, exchange: Exchange, catalogue: Catalogue, handler: Handler) -> None:
         """What is on no list of this caller does not exist; what they may not see takes the same way."""
