@@ -121,6 +121,10 @@ _INTRODUCTION = [
     "`make conformance` runs everything below and fails when a check is lost. `--only NAME` after",
     "`python -m tests.conformance.run` runs a part, `--keep` keeps what was said on the wire.",
     "",
+    "Rows with `+ auth` are the scenarios `auth/*`: directly the official client signs in by itself, through",
+    "Mooring the gateway does it for its user, whose browser follows the address that the client is asked to",
+    "show. Left out are `auth/dpop` and `auth/dpop-nonce`: the official client has no DPoP to compare with.",
+    "",
 ]
 
 
