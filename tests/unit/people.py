@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Raw
 
@@ -12,6 +12,7 @@ from mooring.gateway.exchange import Exchange
 from mooring.gateway.principal import Caller, Principal
 from mooring.protocol import jsonrpc
 from mooring.protocol.versions import Era, era_of
+from mooring.transports.spool import Kept
 from mooring.transports.wire import Answer, Leg, Relay
 
 
@@ -53,6 +54,8 @@ class Person:
 class Mailbox:
     """Where answers arrive."""
 
+    flows: ClassVar[bool] = False
+
     def __init__(self) -> None:
         self.emitted: list[bytes] = []
         self.answers: list[dict[str, Any]] = []
@@ -70,6 +73,9 @@ class Mailbox:
 
     def relay(self, relay: Relay) -> None:
         raise AssertionError("these answers are whole")
+
+    def keep(self, kept: Kept) -> None:
+        raise AssertionError("these answers are small")
 
     def drop(self) -> None: ...
     def stream(self, *, at_once: bool) -> None: ...
