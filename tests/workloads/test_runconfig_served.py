@@ -48,7 +48,7 @@ def test_what_mooring_exported_itself_is_one_too(tmp_path: Path) -> None:
     ("document", "message"),
     [
         ({"schema_version": "v9", "image": "x"}, "only v0.1.0 is known"),
-        ({"image": "x", "aws_sts_config": {"region": "eu"}}, "`aws_sts_config` is not supported"),
+        ({"image": "x", "k8s_pod_template_patch": "{}"}, "`k8s_pod_template_patch` is not supported"),
         ({"mooring": 1, "servers": [{"id": "s", "run_config": {"image": "a://b"}}]}, "`a://b` cannot be run"),
         (
             {"mooring": 1, "servers": [{"id": "s", "run_config": {}, "workload": {"run": "x"}}]},
