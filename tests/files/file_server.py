@@ -126,6 +126,9 @@ def act(given: Json) -> Json:
         case "name":
             return text(f"it is in {target}")
         case "error":
+            if target:
+                with Path(target).open("a") as file:
+                    file.write("ran\n")
             return text(f"invalid session: {path}", isError=True)
         case "modify":
             Path(target).write_text("changed by a tool")

@@ -197,12 +197,13 @@ def test_what_cannot_be_kept_is_an_error_that_names_the_key(tmp_path: Path, more
 
 
 @contextmanager
-def served(folder: Path, server: Json, **core: Any) -> Iterator[Gateway]:
+def served(folder: Path, server: Json, more: Json | None = None, **core: Any) -> Iterator[Gateway]:
     with running_process(["python3", "-S", SERVER, "--http=0"]) as url:
         servers = [{**_server(folder), "upstream": {"url": url}, **server}]
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        file = adapter_file(folder, servers=servers, core={"host": "127.0.0.1", "port": port, **core})
+        core = {"host": "127.0.0.1", "port": port, **core}
+        file = adapter_file(folder, servers=servers, core=core, **(more or {}))
         log = (folder / "gateway.log").open("wb")
         process = subprocess.Popen(
             [program(), "serve", "--config", str(file)], stdout=log, stderr=log, start_new_session=True

@@ -195,7 +195,7 @@ def test_adapters_do_what_they_say(tmp_path: Path) -> None:
         assert result["structuredContent"] == {"file": {"path": uri, "size": 7}}
 
 
-def test_without_artifacts_nothing_is_captured_or_kept(tmp_path: Path) -> None:
+def test_w11_without_artifacts_nothing_is_captured_or_kept(tmp_path: Path) -> None:
     target = tmp_path / "written.txt"
     with serving(tmp_path, artifacts={"enabled": False}) as gateway, StreamablePeer(gateway, "files") as peer:
         assert "resources" not in peer.introduction["capabilities"]

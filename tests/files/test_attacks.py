@@ -194,11 +194,13 @@ def test_w6_a_server_that_comes_late_is_wired_then(tmp_path: Path) -> None:
 # W7: an error text is not a lost session
 
 
-def test_w7_the_words_of_an_error_repeat_nothing(gateway: Gateway) -> None:
+def test_w7_the_words_of_an_error_repeat_nothing(gateway: Gateway, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
     with StreamablePeer(gateway, "files") as peer:
-        result = peer.tool("act", {"do": "error", "filename": "x"})
+        result = peer.tool("act", {"do": "error", "filename": "x", "target": str(ran)})
         assert result["isError"]
         assert said(result).count("invalid session") == 1
+        assert ran.read_text() == "ran\n"
 
 
 # Limits: quotas, floods, slowness
