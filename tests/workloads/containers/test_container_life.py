@@ -14,22 +14,11 @@ from tests.workloads.containers.setup import IMAGE, PYTHON
 from tests.workloads.containers.tools import contained, web_spec
 from tests.workloads.daemon import alive, somebody
 
-from mooring.workloads.containers import holder
 from mooring.workloads.containers.engines import current_engines
-from mooring.workloads.containers.holder_program import SOURCE
 from mooring.workloads.profile import Inbound, Network, PermissionProfile
 from mooring.workloads.runtime import CannotRun, ImageSource, PublishedPort, WorkloadSpec
 
 pytestmark = pytest.mark.e2e
-
-
-def test_the_holder_is_what_its_source_says() -> None:
-    assert holder.source_hash() == SOURCE, "run `python scripts/build_holder.py`"
-
-
-@pytest.mark.parametrize("architecture", ["amd64", "arm64"])
-def test_there_is_a_holder_for_every_usual_processor(architecture: str) -> None:
-    assert holder.program(architecture).startswith(b"\x7fELF")
 
 
 async def containers_of(engine: str) -> list[str]:
