@@ -245,7 +245,6 @@ def _cpu_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)
 
 
-PART = "files"
 SUITES = (
     Suite(
         "transfers",
@@ -257,7 +256,7 @@ SUITES = (
             Figure("growth_kb", "growth of memory meanwhile", "kB", compared=False),
         ),
         transfers,
-        PART,
+        "transfers",
     ),
     Suite(
         "wired",
@@ -265,6 +264,6 @@ SUITES = (
         "plain",
         (Figure("cpu_us", "CPU per call", "µs"), Figure("milliseconds", "time per call", "ms")),
         wired,
-        PART,
+        "wired",
     ),
 )
