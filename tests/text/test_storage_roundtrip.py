@@ -136,3 +136,13 @@ def test_deep_and_wide_pages_are_read_and_come_back(source: str) -> None:
     tree = storage.read(source, Report())
     assert is_valid(tree)
     assert storage.write(tree, Report()) == source
+
+
+def test_the_report_of_reading_names_what_rides_along_as_it_is() -> None:
+    report = Report()
+    source = '<p>a</p><ul><li><p>b <foo:bar x="1" /></p></li></ul><blockquote><h1>c</h1></blockquote>'
+    storage.read(source, report)
+    assert {(entry.path, entry.kind) for entry in report.entries} == {
+        ("content/1/content/0/content/0/content/1", "kept"),
+        ("content/2/content/0", "kept"),
+    }

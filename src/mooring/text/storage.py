@@ -15,7 +15,7 @@ from mooring.text.storage_sections import Section, locate, outline, splice
 from mooring.text.storage_write import BlockWriter
 from mooring.text.storage_write_inline import write_as_json
 from mooring.text.storage_xml import Child, Source, parse, shapes, tag
-from mooring.text.tree import Node, attributes, children, doc, equal, is_raw, node, raw_block, text
+from mooring.text.tree import Node, attributes, children, doc, equal, foreign, is_raw, node, raw_block, text
 
 __all__ = ["Section", "locate", "outline", "read", "splice", "write"]
 
@@ -30,7 +30,10 @@ def read(source: str | bytes, report: Report, *, lenient: bool = False) -> Node:
         report.escaped((), f"not readable as storage format ({error}); kept as a code block")
         shown = source.decode("utf-8", "replace") if isinstance(source, bytes) else source
         return doc(node("codeBlock", [text(shown)] if shown else [], language="xml"))
-    return doc(*_checked_blocks(parsed, report))
+    made = doc(*_checked_blocks(parsed, report))
+    for path, name in foreign(made):
+        report.kept(path, f"`{name}` has no node and is kept as its source")
+    return made
 
 
 def write(doc: Node, report: Report, *, dialect: str = "extended") -> str:  # noqa: ARG001

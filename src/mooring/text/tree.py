@@ -262,6 +262,13 @@ def is_raw(item: Node, origin: Origin | None = None) -> bool:
     return isinstance(raw_source(item), str) and origin in (None, raw_origin(item))
 
 
+def foreign(document: Node) -> Iterator[tuple[Path, str]]:
+    """Where foreign content rides along, and what it is called."""
+    for path, item in walk(document):
+        if is_raw(item):
+            yield path, str(attributes(item).get("extensionKey"))
+
+
 def raw_source(item: Node) -> str | None:
     return _raw_parameter(item, "source")
 
