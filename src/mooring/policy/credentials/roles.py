@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -19,11 +18,11 @@ class MatcherMistake(MooringError):
 def compiled(expression: str) -> Matcher:
     """A CEL expression over `claims`. Whatever goes wrong in it means that it does not fit."""
     try:
-        cel = cast("Any", importlib.import_module("cel"))
+        import cel  # noqa: PLC0415 - slow, and only for matchers
     except ImportError:
         raise MatcherMistake("needs one more package: install `mooring[cel]`") from None
     try:
-        program = cel.compile(expression)
+        program = cast("Any", cel).compile(expression)
     except ValueError as error:
         raise MatcherMistake(f"is no CEL expression: {str(error).splitlines()[0]}") from None
 
