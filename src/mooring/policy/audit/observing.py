@@ -109,7 +109,8 @@ class Audit:
             lock_hash=lock_hash,
             data=data,
         )
-        sink.append(msgspec.json.encode(event))
+        line = msgspec.json.encode(event)
+        sink.append(line if line.isascii() else _one_line(line))
 
     def _subjects(self, principal: Principal, client: Client | None) -> Subjects:
         key = (principal, client.info if client is not None else b"")
@@ -161,6 +162,13 @@ class Audit:
     @property
     def policy(self) -> AuditPolicy:
         return self._policy
+
+
+def _one_line(line: bytes) -> bytes:
+    """Some readers end a line at more characters than JSON does; a name must not begin one for them."""
+    for character in ("\u2028", "\u2029", "\u0085"):
+        line = line.replace(character.encode(), b"\\u%04x" % ord(character))
+    return line
 
 
 def _source(caller: Caller) -> Source:
