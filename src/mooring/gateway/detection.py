@@ -18,12 +18,8 @@ from mooring.errors import (
 )
 from mooring.gateway import profile as profiles
 from mooring.gateway.exchange import Client
-from mooring.gateway.legacy_session import (
-    SHARED_CAPABILITIES,
-    HandshakeRefused,
-    LegacySession,
-    OtherEra,
-)
+from mooring.gateway.legacy_refusals import HandshakeRefused, OtherEra
+from mooring.gateway.legacy_session import SHARED_CAPABILITIES, LegacySession
 from mooring.gateway.modern_session import ModernSession
 from mooring.gateway.principal import Caller
 from mooring.gateway.profile import Profile

@@ -15,15 +15,19 @@ from msgspec import Raw
 from mooring.errors import (
     METHOD_NOT_FOUND,
     MethodNotFound,
-    MissingCapability,
     RpcError,
     UpstreamFailed,
-    UpstreamUnavailable,
 )
 from mooring.gateway import interactions, subscriptions
 from mooring.gateway import profile as profiles
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.kept_answers import KEEPABLE
+from mooring.gateway.legacy_refusals import (
+    HandshakeRefused,
+    OtherEra,
+    answer_for_nobody,
+    missing_capability,
+)
 from mooring.gateway.subscriptions import Filter
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream_session import UpstreamSession, error_code
@@ -380,42 +384,12 @@ class LegacySession(UpstreamSession):
             if not client.can(method, params):
                 if method == "roots/list" and not self.wire.correlates:
                     # Usually asked right after the handshake: no reason to fail the call that it came across.
-                    return _answer_for_nobody(method, self.version)
+                    return answer_for_nobody(method, self.version)
                 if exchange is not None and client.era is Era.MODERN:
-                    exchange.fail(_missing_capability(method))
+                    exchange.fail(missing_capability(method))
                 raise MethodNotFound(f"the client cannot take `{method}`")
             return await client.ask(exchange, method, params)
-        return _answer_for_nobody(method, self.version)
-
-
-def _missing_capability(method: str) -> MissingCapability:
-    capability = method.split("/", maxsplit=1)[0]
-    return MissingCapability(
-        f"the server needs `{method}`, which this request did not declare",
-        data={"requiredCapabilities": {capability: {}}},
-    )
-
-
-def _answer_for_nobody(method: str, version: str) -> Answer:
-    """A request outside any call, in a session without a client of its own, has nobody to go to."""
-    if method == "roots/list":
-        return Answer(version=version, result=b'{"roots":[]}')
-    if method == "elicitation/create":
-        return Answer(version=version, result=b'{"action":"cancel"}')
-    raise MethodNotFound(f"`{method}` could not be tied to a call of any client")
-
-
-class OtherEra(UpstreamUnavailable):
-    """The server took the handshake for something else: it is not a legacy server."""
-
-
-class HandshakeRefused(UpstreamUnavailable):
-    """The server answered `initialize` with an error."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-        text = bytes(answer.error).decode("utf-8", "replace")
-        super().__init__(f"the server refused `initialize`: {text[:300]}")
+        return answer_for_nobody(method, self.version)
 
 
 def _level_of(envelope: Envelope) -> str:

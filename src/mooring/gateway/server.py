@@ -20,17 +20,15 @@ from mooring.errors import (
     RpcError,
     UpstreamFailed,
     UpstreamTimedOut,
-    http_status_of,
 )
 from mooring.gateway import additions as own
+from mooring.gateway import answering, tasks
 from mooring.gateway import profile as profiles
-from mooring.gateway import tasks
 from mooring.gateway.clients import LegacyClient
-from mooring.gateway.exchange import Client, Exchange, Handler, Middleware, Quick, Sink, Watch, compose
+from mooring.gateway.exchange import Client, Exchange, Handler, Middleware, Quick, Watch, compose
 from mooring.gateway.hearing import MAX_SUBSCRIPTIONS, Hearing
 from mooring.gateway.input_calls import InputCalls
 from mooring.gateway.interactions import Interactions
-from mooring.gateway.kept_answers import for_client
 from mooring.gateway.listening import ListenStream
 from mooring.gateway.modern_session import INPUT_METHODS
 from mooring.gateway.param_headers import ParamHeaders
@@ -41,30 +39,24 @@ from mooring.gateway.subscriptions import (
     Filter,
     deliver,
 )
+from mooring.gateway.task_calls import TaskCalls, is_ours
 from mooring.gateway.task_owners import TaskOwners
 from mooring.gateway.tasks import TaskTable
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream import Upstream
-from mooring.gateway.upstream_session import error_code
-from mooring.protocol import jsonrpc, meta, translate
-from mooring.protocol.versions import V2025_11_25, Era
+from mooring.protocol import jsonrpc, meta
+from mooring.protocol.versions import Era
 from mooring.transports.wire import Answer
 
 log = logging.getLogger(__name__)
 
 GONE_IN_MODERN: Final = frozenset(
-    {
-        "initialize",
-        "ping",
-        "logging/setLevel",
-        "resources/subscribe",
-        "resources/unsubscribe",
-        "tasks/list",
-        "tasks/result",
-    }
+    {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+    | {"tasks/list", "tasks/result"}
 )
 """Requests that 2026-07-28 no longer has."""
 MODERN_TASK_METHODS: Final = frozenset({"tasks/get", "tasks/update", "tasks/cancel"})
+LEGACY_TASK_METHODS: Final = frozenset({"tasks/get", "tasks/result", "tasks/list", "tasks/cancel"})
 OURS_IN_MODERN: Final = GONE_IN_MODERN | MODERN_TASK_METHODS | {"server/discover", "subscriptions/listen"}
 """What the gateway has to look at itself."""
 EXTENSION_NAME: Final = tasks.EXTENSION.encode()
@@ -90,6 +82,7 @@ class Server:
         self.exchanges: dict[Exchange, None] = {}
         self.tasks = TaskTable(interactions)
         self._task_owners = TaskOwners()
+        self._task_calls = TaskCalls(self, self._task_owners)
         self._param_headers = ParamHeaders()
         self._input_calls = InputCalls(upstream, interactions)
         self.hearing = Hearing(upstream)
@@ -100,7 +93,7 @@ class Server:
             "logging/setLevel": self.hearing.set_level,
             "resources/subscribe": self.hearing.change_subscription,
             "resources/unsubscribe": self.hearing.change_subscription,
-            **dict.fromkeys(("tasks/get", "tasks/result", "tasks/list", "tasks/cancel"), self._legacy_task),
+            **dict.fromkeys(LEGACY_TASK_METHODS, self._task_calls.legacy_task),
             **dict.fromkeys(NOT_IN_LEGACY, self._unknown),
         }
         self.forwards: frozenset[bytes] = frozenset()
@@ -228,6 +221,9 @@ class Server:
             self._cancelled(exchange)
         except RpcError as error:
             self._fail(exchange, error)
+        except msgspec.DecodeError as error:  # a rule had to look at what its decoder does not take
+            log.warning("%s: `%s` cannot be read: %s", self.id, exchange.method, error)
+            self._fail(exchange, InvalidParams(f"the request or its answer cannot be read: {error}"))
         except Exception:
             log.exception("%s: `%s` failed", self.id, exchange.method)
             self._fail(exchange, RpcError("internal error", code=INTERNAL_ERROR))
@@ -249,21 +245,18 @@ class Server:
             exchange.sink.drop()
 
     def _fail(self, exchange: Exchange, error: RpcError) -> None:
-        raw = error.encode()
         if exchange.sink is None:
-            self.interactions.keep_outcome(exchange, Answer(version=exchange.client.version, error=raw))
-            return
-        if exchange.client.era is Era.LEGACY:
-            raw = translate.error(exchange.method, raw, exchange.client.version, exchange.client.version)
-        status = http_status_of(error.code) if exchange.client.era is Era.MODERN else 200
-        exchange.sink.answer(jsonrpc.error(exchange.envelope.id, raw), status)
+            failed = Answer(version=exchange.client.version, error=error.encode())
+            self.interactions.keep_outcome(exchange, failed)
+        else:
+            answering.refuse(exchange, error, exchange.sink)
 
     def _finish(self, exchange: Exchange, answer: Answer | None) -> None:
         sink = exchange.sink
         if answer is None:
             return
         if answer.kept is not None:
-            if sink is not None and exchange.relayable and self._finish_kept(exchange, answer, sink):
+            if sink is not None and exchange.relayable and answering.send_kept(exchange, answer, sink):
                 return
             answer = Answer(version=answer.version, result=answer.kept.load())
         if sink is None:
@@ -272,48 +265,13 @@ class Server:
         if answer.relay is not None:
             sink.relay(answer.relay)
             return
-        client = exchange.client
-        request_id = exchange.envelope.id
-        if exchange.method == "tools/list" and client.era is Era.MODERN:
-            self._learn_param_headers(client, answer.result)
-        if not translate.needed(answer.version, client.version):
-            if answer.whole:
-                status = answer.status if client.era is Era.MODERN else 200
-                if answer.error and status == 200:  # it goes with the error, even if the server forgot
-                    status = _status(client, answer.error)
-                sink.answer(answer.whole, status)
-            elif answer.error:
-                sink.answer(jsonrpc.error(request_id, answer.error), _status(client, answer.error))
-            else:
-                sink.answer(jsonrpc.result(request_id, answer.result))
-        else:
-            try:
-                self._answer_translated(exchange, answer, sink)
-            except (RpcError, msgspec.DecodeError) as error:
-                raise UpstreamFailed(f"the server's answer is not legal: {error}") from error
-
-    def _finish_kept(self, exchange: Exchange, answer: Answer, sink: Sink) -> bool:
-        """Whether an answer on disk could be sent from there."""
-        assert answer.kept is not None
-        source, target = answer.version, exchange.client.version
-        whole = for_client(answer.kept, exchange.envelope.id, exchange.method, source, target)
-        if whole is not None:
-            sink.keep(whole)
-        return whole is not None
+        if exchange.method == "tools/list" and exchange.client.era is Era.MODERN:
+            self._learn_param_headers(exchange.client, answer.result)
+        answering.send(exchange, answer, sink)
 
     def _learn_param_headers(self, client: Client, tools: Raw | bytes) -> None:
         if b'"x-mcp-header"' in bytes(tools) and not self.upstream.checks_headers(client):
             self._param_headers.learn(tools)
-
-    def _answer_translated(self, exchange: Exchange, answer: Answer, sink: Sink) -> None:
-        client = exchange.client
-        request_id = exchange.envelope.id
-        if answer.error:
-            raw = translate.error(exchange.method, answer.error, answer.version, client.version)
-            sink.answer(jsonrpc.error(request_id, raw), _status(client, raw))
-        else:
-            raw = translate.result(exchange.method, answer.result, client.version)
-            sink.answer(jsonrpc.result(request_id, raw))
 
     def look_after(self, exchange: Exchange, now: float) -> None:
         """Deadline and keep-alive of something in flight; called a few times a second."""
@@ -324,8 +282,8 @@ class Server:
         if now > exchange.deadline:
             waited = now - exchange.started
             exchange.fail(UpstreamTimedOut(f"`{self.id}` did not answer within {waited:.0f} s"))
-        elif self._should_be_task(exchange, now):
-            self._make_task(exchange)
+        elif self._task_calls.should_be_task(exchange, now):
+            self._task_calls.make_task(exchange)
         else:
             exchange.sink.tick(now - exchange.started)
 
@@ -344,7 +302,7 @@ class Server:
         if special is not None:
             return special(exchange)
         if exchange.method == "tools/call" and jsonrpc.may_contain(exchange.body, b'"task"'):
-            return self._call_or_task(exchange)
+            return self._task_calls.call_or_task(exchange)
         return self.upstream.call(exchange)
 
     async def _pong(self, exchange: Exchange) -> Answer:
@@ -362,7 +320,7 @@ class Server:
         if method == "subscriptions/listen":
             return await self._listen(exchange)
         if method in MODERN_TASK_METHODS:
-            if _is_ours(exchange):
+            if is_ours(exchange):
                 return self.tasks.answer_modern(exchange)
             return await self._task_owners.ask(exchange, self.upstream.call)
         if method in INPUT_METHODS:
@@ -373,54 +331,6 @@ class Server:
                 self._task_owners.learn(exchange.client, answer)
             return answer
         return await self.upstream.call(exchange)
-
-    # Tasks
-
-    async def _call_or_task(self, exchange: Exchange) -> Answer:
-        """A 2025-11-25 client may want a task; where the server has none of that kind, we keep it."""
-        wish = tasks.wish_of(exchange.envelope.params)
-        if wish is None or exchange.client.version < V2025_11_25 or await self._has_tasks(exchange.client):
-            return await self._task_owners.start(exchange, self.upstream.call)
-        params, ttl = wish
-        envelope = jsonrpc.Envelope("2.0", exchange.envelope.id, exchange.method, Raw(params))
-        body = jsonrpc.request(envelope.id, exchange.method, params)
-        inner = Exchange(self, exchange.client, envelope, exchange.method, body, None)
-        inner.caller, inner.guarded = exchange.caller, True
-        record = self.tasks.create(inner, ttl)
-        self.start(inner)
-        return Answer(version=exchange.client.version, result=tasks.created_legacy(record))
-
-    async def _legacy_task(self, exchange: Exchange) -> Answer:
-        if not _is_ours(exchange) and await self._has_tasks(exchange.client):
-            return await self._task_owners.ask(exchange, self.upstream.call)
-        exchange.deadline = exchange.final_deadline
-        return await self.tasks.answer_legacy(exchange)
-
-    async def _has_tasks(self, client: Client) -> bool:
-        """Whether the server itself has the tasks of 2025-11-25."""
-        found = await self.upstream.learn(client)
-        return found.era is Era.LEGACY and found.capability("tasks") is not None
-
-    def _make_task(self, exchange: Exchange) -> None:
-        """A long call of a modern client that knows tasks: let it come back for the answer."""
-        sink = exchange.sink
-        record = self.tasks.create(exchange)
-        exchange.deadline = exchange.final_deadline
-        if exchange.key is not None:
-            exchange.client.running.pop(exchange.key, None)
-        if sink is not None:
-            sink.answer(jsonrpc.result(exchange.envelope.id, tasks.created_modern(record)))
-
-    def _should_be_task(self, exchange: Exchange, now: float) -> bool:
-        return (
-            now - exchange.started > tasks.AFTER_SECONDS
-            and exchange.method == "tools/call"
-            and exchange.on_input is None
-            and exchange.client.era is Era.MODERN
-            and self.upstream.speaks_legacy_to(exchange.client)
-            and self.tasks.has_room
-            and tasks.declares_extension(exchange.client.capabilities)
-        )
 
     # What the gateway answers itself
 
@@ -520,15 +430,3 @@ class Server:
             self.upstream.release(client)
             if self.additions is not None:
                 await self.additions.client_gone(client)
-
-
-def _is_ours(exchange: Exchange) -> bool:
-    """Whether a request is about a task that the gateway keeps."""
-    task_id = meta.text(exchange.read_params().task_id)
-    return task_id is not None and task_id.startswith(tasks.PREFIX)
-
-
-def _status(client: Client, error: Raw | bytes) -> int:
-    if client.era is Era.LEGACY:
-        return 200
-    return http_status_of(error_code(Answer(version=client.version, error=error)))
