@@ -30,13 +30,16 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@contextmanager
-def serving(tmp_path: Path, run: list[str], profile: Any, **more: Any) -> Iterator[Gateway]:
-    data = tmp_path / "data"
+def _share_packages(data: Path) -> None:
     data.mkdir(exist_ok=True)
     PACKAGES.mkdir(parents=True, exist_ok=True)
     if not (data / "packages").is_symlink():
         (data / "packages").symlink_to(PACKAGES)
+
+
+@contextmanager
+def serving(tmp_path: Path, run: list[str], profile: Any, **more: Any) -> Iterator[Gateway]:
+    _share_packages(tmp_path / "data")
     entry = {
         "id": "it",
         "workload": {"run": run, "permission_profile": profile, **more},
@@ -64,12 +67,16 @@ async def test_the_everything_server_needs_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("word", "transport", "path"), [("streamableHttp", "streamable-http", "/mcp")])
-async def test_the_everything_server_needs_nothing_over_http_either(
-    tmp_path: Path, word: str, transport: str, path: str
-) -> None:
-    run = ["npx", "-y", "@modelcontextprotocol/server-everything", word]
-    with serving(tmp_path, run, "none", transport=transport, path=path) as gateway:
+async def test_the_everything_server_needs_nothing_over_http_either(tmp_path: Path) -> None:
+    config = {
+        "image": "npx://@modelcontextprotocol/server-everything",
+        "cmd_args": ["streamableHttp"],
+        "transport": "streamable-http",
+        "permission_profile": {},
+    }
+    _share_packages(tmp_path / "data")
+    entry = {"id": "it", "run_config": config, "timeouts": {"connect_seconds": LIMIT_SECONDS}}
+    with running_gateway(tmp_path, [entry]) as gateway:
         async with connected(gateway.url("it")) as client:
             await published.echoes(client)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 import io
 import secrets
 import socket
@@ -178,8 +177,3 @@ def image_archive(architecture: str) -> bytes:
         entry.mode, entry.size = 0o755, len(data)
         archive.addfile(entry, io.BytesIO(data))
     return buffer.getvalue()
-
-
-def source_hash() -> str:
-    """Of the source that lies beside this file, for comparing."""
-    return hashlib.sha256(Path(__file__).with_name("holder.c").read_bytes()).hexdigest()
