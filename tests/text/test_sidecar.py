@@ -213,3 +213,15 @@ def test_unchanged_blocks_add_nothing_to_the_report() -> None:
     done = Sidecar(dialect="extended").restore(edited, document, shown.snapshot)
     assert [(entry.kind, entry.path) for entry in done.report.entries] == []
     assert done.document["content"][0] is document["content"][0]
+
+
+def test_the_words_of_an_atom_that_an_edit_broke_do_not_get_its_marks() -> None:
+    sources = mark("dataConsumer", sources=["a"])
+    atom = node("inlineExtension", extensionKey="k", extensionType="t", text=" review this") | {
+        "marks": [sources]
+    }
+    document = doc(paragraph(atom, text(" and that")))
+    shown = Sidecar().render(document)
+    done = Sidecar().restore(shown.markdown.replace("review", "read"), document, shown.snapshot)
+    assert schema.is_valid(done.document)
+    assert [entry.kind for entry in done.report.entries] == ["lost"]

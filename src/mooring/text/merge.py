@@ -188,8 +188,11 @@ class _Pieces:
             self._shown[cell.place] = self._shown.get(cell.place, "") + cell.character
 
     def keep(self, cell: _Cell) -> None:
-        atom = (cell.place, cell.item) if cell.item["type"] != "text" else None
-        self._pieces.append(_Piece(cell.character, marks_of(cell.item), atom))
+        if cell.item["type"] != "text":
+            # The marks of an atom are its own: should only its words be left, they must not get them.
+            self._pieces.append(_Piece(cell.character, [], (cell.place, cell.item)))
+            return
+        self._pieces.append(_Piece(cell.character, marks_of(cell.item), None))
 
     def restore(self, cell: _Cell, edit: _Edit) -> None:
         if cell.item["type"] != "text":
@@ -228,7 +231,8 @@ class _Pieces:
         if index < 0 or item["type"] == "hardBreak" or shown == self._shown[index]:
             made.append(item)
             return
-        self._broken.append(item)
+        if not any(each is item for each in self._broken):
+            self._broken.append(item)
         for piece in pieces:
             _append(made, piece.character, piece.marks)
 
