@@ -29,6 +29,7 @@ from mcp.shared.auth import (
     OAuthClientMetadata,
     OAuthToken,
 )
+from pydantic import AnyUrl
 
 CLIENT_DOCUMENT = "https://conformance-test.local/client-metadata.json"
 _REDIRECT = "http://127.0.0.1:3000/callback"
@@ -139,7 +140,7 @@ async def _provider(url: str, scenario: str) -> httpx2.Auth:
             storage.client = OAuthClientInformationFull(
                 client_id=told["client_id"],
                 client_secret=told["client_secret"],
-                redirect_uris=[_REDIRECT],
+                redirect_uris=[AnyUrl(_REDIRECT)],
                 token_endpoint_auth_method="client_secret_basic",
                 issuer=told.get("issuer"),
             )
@@ -148,7 +149,7 @@ async def _provider(url: str, scenario: str) -> httpx2.Auth:
         url,
         OAuthClientMetadata(
             client_name="conformance-driver",
-            redirect_uris=[_REDIRECT],
+            redirect_uris=[AnyUrl(_REDIRECT)],
             grant_types=["authorization_code", "refresh_token"],
             response_types=["code"],
         ),
