@@ -96,6 +96,9 @@ class Posted(msgspec.Struct, eq=False):
 class Quick(Protocol):
     """A chain that never waits: what it has to do can be done in two steps, before and after the call."""
 
+    after: tuple[Middleware, ...]
+    """What follows it and is not about calls; the lists that it may ask for pass them."""
+
     def enter(self, exchange: Exchange) -> None: ...
     def leave(self, exchange: Exchange, answer: Answer) -> Answer | None: ...
     def __call__(self, exchange: Exchange, handler: Handler) -> Awaitable[Answer | None]: ...

@@ -215,7 +215,7 @@ class Server:
                 raise asyncio.CancelledError
             handle = self._route if self._passes_by(exchange) else self._handle
             if exchange.guard is not None:  # which may be another one by now
-                handle = compose([exchange.guard], self._route)
+                handle = compose([exchange.guard, *exchange.guard.after], self._route)
             self._finish(exchange, await handle(exchange))
         except asyncio.CancelledError:
             self._cancelled(exchange)

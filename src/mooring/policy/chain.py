@@ -110,13 +110,11 @@ def build(steps: Sequence[Step], catalogue: Catalogue | None = None) -> Chain:
     fused = [middleware for middleware in middlewares if isinstance(middleware, Fused)]
     unfused = [step for step in ordered if step.middleware is not None or step in below]
     waits = any(step.concerns("tools/call") for step in unfused)
-    return Chain(
-        middlewares,
-        methods,
-        tuple(step.name for step in ordered),
-        _composed(below, None),
-        fused[0] if len(fused) == 1 and not waits else None,
-    )
+    lowest = _composed(below, None)
+    quick = fused[0] if len(fused) == 1 and not waits else None
+    if quick is not None:
+        quick.after = (*middlewares[middlewares.index(quick) + 1 :], *lowest)
+    return Chain(middlewares, methods, tuple(step.name for step in ordered), lowest, quick)
 
 
 def _composed(steps: Sequence[Step], catalogue: Catalogue | None) -> list[Middleware]:
@@ -152,6 +150,7 @@ class Fused:
         self._presenters = tuple(step.present for step in reversed(steps) if step.present is not None)
         self._settlers = tuple(step.settle for step in reversed(steps) if step.settle is not None)
         self._catalogue = catalogue if named else None
+        self.after: tuple[Middleware, ...] = ()
         # The lowest one sees lists as the server gives them, under the names that checks ask for.
         self._learner = catalogue if learns else None
 
