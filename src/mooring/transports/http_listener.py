@@ -21,6 +21,7 @@ from mooring.transports.http_request import BodyStream, Client, Request
 from mooring.transports.http_rules import Refusal
 from mooring.transports.http_sweep import NEVER, Sweep
 from mooring.transports.http_upgrade import Upgraded
+from mooring.transports.unix_names import short_name
 
 __all__ = [
     "App",
@@ -93,7 +94,8 @@ class Listener:
         try:
             # On Linux the mode of the unbound socket becomes that of the file: it is never open to others.
             os.fchmod(sock.fileno(), 0o600)
-            sock.bind(str(path))
+            with short_name(path) as name:
+                sock.bind(name)
             path.chmod(0o600)
         except OSError:
             sock.close()
@@ -213,7 +215,8 @@ def _remove_stale(path: Path) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:
-            probe.connect(str(path))
+            with short_name(path) as name:
+                probe.connect(name)
         except ConnectionRefusedError:
             path.unlink()
             return

@@ -6,17 +6,15 @@ import argparse
 import json
 import os
 import socket
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 from mooring.interfaces.cli.failure import Failed
+from mooring.transports.unix_names import short_name
 
 # The gateway is on this machine: one that does not even accept is stuck.
 CONNECT_SECONDS = 5.0
 # What the kernel allows for the path of such a socket, with room for its closing zero.
-_LONGEST_PATH = 100
 
 
 def find_socket(arguments: argparse.Namespace) -> Path:
@@ -51,7 +49,7 @@ def open_socket(path: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(CONNECT_SECONDS)
     try:
-        with _short_name(path) as name:
+        with short_name(path) as name:
             connection.connect(name)
     except OSError as error:
         connection.close()
@@ -62,19 +60,6 @@ def open_socket(path: Path) -> socket.socket:
         ) from error
     connection.settimeout(None)
     return connection
-
-
-@contextmanager
-def _short_name(path: Path) -> Generator[str]:
-    """A name for the socket that fits into the kernel's limit, however deep its folder is."""
-    if len(os.fsencode(path)) <= _LONGEST_PATH:
-        yield str(path)
-        return
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)
 
 
 def refusal(status: int, body: bytes) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.gateway_socket import find_socket
+from mooring.transports.unix_names import short_name
 
 # It has read its modules and its books by then, also on a slow machine.
 START_SECONDS = 30.0
@@ -40,7 +41,8 @@ def answers(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(2.0)
         try:
-            probe.connect(str(path))
+            with short_name(path) as name:
+                probe.connect(name)
         except OSError:
             return False
     return True
