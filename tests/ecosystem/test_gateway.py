@@ -15,6 +15,8 @@ import pytest
 from tests.support.command import LIMIT_SECONDS, Command
 
 from mooring.interfaces.cli.control_api import UnixConnection
+from mooring.workloads.secrets.store import SecretPlaces, open_store, set_up
+from mooring.workloads.secrets.vault_keys import PASSWORD_VARIABLE
 
 pytestmark = pytest.mark.e2e
 SECRET = "very-secret-value-of-a-token"
@@ -85,7 +87,7 @@ def workload(gateway: Running, name: str, **more: Any) -> dict[str, Any]:
 
 
 def test_a_secret_reaches_its_workload_and_no_answer_list_or_export(gateway: Running) -> None:
-    assert gateway.ask("GET", "/secrets")[1]["error"]["code"] == "secrets_unusable"
+    assert gateway.ask("GET", "/secrets")[1]["error"]["code"] == "secrets_not_set_up"
     assert gateway.ask("POST", "/secrets/setup", {"provider": "encrypted", "key": "file"})[0] in (200, 204)
     assert gateway.ask("PUT", "/secrets/token", {"value": SECRET})[0] in (200, 204)
     assert gateway.ask("GET", "/secrets") == (200, {"provider": "encrypted", "secrets": [{"name": "token"}]})
@@ -107,9 +109,10 @@ def test_a_secret_reaches_its_workload_and_no_answer_list_or_export(gateway: Run
 
 
 def test_a_password_opens_the_secrets_for_as_long_as_the_gateway_runs(gateway: Running) -> None:
-    gateway.mooring.environment["MOORING_SECRETS_PASSWORD"] = "right and long"
-    gateway.mooring.ok("secret", "setup", "--key", "password")
-    gateway.mooring.ok("secret", "set", "a", stdin="1")
+    # As a process does that asks no gateway: this one is never told the password.
+    places = SecretPlaces(gateway.mooring.data, {PASSWORD_VARIABLE: "right and long"}, None)
+    set_up(places, "encrypted", "password")
+    open_store(places).set("a", "1")
     assert "needs its password" in gateway.ask("GET", "/secrets/a")[1]["error"]["message"]
     assert (
         "the password is wrong"
@@ -137,8 +140,8 @@ def test_registered_clients_learn_of_servers_that_come_and_go(gateway: Running) 
     assert file.read_text() == '{\n  // mine\n  "mcpServers": {}\n}\n'
     assert gateway.ask("POST", "/clients/cursor/undo", None)[0] == 200
     assert '"first"' in file.read_text()
-    assert gateway.ask("POST", "/clients/cursor/remove")[0] == 200
-    assert gateway.ask("POST", "/clients/nobody/remove")[0] == 404
+    assert gateway.ask("POST", "/clients/cursor/remove", {})[0] == 200
+    assert gateway.ask("POST", "/clients/nobody/remove", {})[0] == 404
 
 
 def test_a_client_file_that_cannot_be_changed_does_not_stop_a_workload(gateway: Running) -> None:

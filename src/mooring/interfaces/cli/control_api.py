@@ -25,8 +25,8 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 def get(path: Path, target: str, timeout: float | None = CONNECT_SECONDS) -> http.client.HTTPResponse:
-    """GET from the control API; anything but 200 is an error."""
-    return open_stream(path, target, timeout)[1]
+    """GET from the control API; anything but 200 is an error. The response has its socket to itself."""
+    return _get(UnixConnection(path, timeout), target, {"Connection": "close"})
 
 
 def open_stream(
@@ -34,14 +34,23 @@ def open_stream(
 ) -> tuple[socket.socket, http.client.HTTPResponse]:
     """As `get`, for an answer that ends when somebody shuts its socket."""
     connection = UnixConnection(path, timeout)
+    response = _get(connection, target, {})
+    return connection.sock, response
+
+
+def _get(connection: UnixConnection, target: str, headers: dict[str, str]) -> http.client.HTTPResponse:
     try:
-        connection.request("GET", target)
+        connection.request("GET", target, headers=headers)
         response = connection.getresponse()
     except (OSError, http.client.HTTPException) as error:
-        raise Failed(f"the gateway at `{path}` does not answer: {error or type(error).__name__}") from error
+        connection.close()
+        why = str(error) or type(error).__name__
+        raise Failed(f"the gateway at `{connection.path}` does not answer: {why}") from error
     if response.status != 200:
-        raise Failed(refusal(response.status, response.read(65536)))
-    return connection.sock, response
+        refused = refusal(response.status, response.read(65536))
+        connection.close()
+        raise Failed(refused)
+    return response
 
 
 def get_json(path: Path, target: str) -> Any:

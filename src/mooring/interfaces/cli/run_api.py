@@ -43,29 +43,30 @@ def ask(socket: Path, method: str, target: str, body: Json | None = None) -> Any
 
 def ask_with_progress(socket: Path, method: str, target: str, body: Json | None, progress: Progress) -> Any:
     """As `ask`, with what happens meanwhile shown."""
-    response = _send(socket, method, target, body, "text/event-stream")
-    if response.status >= 300:
-        raise Failed(_message(response.status, response.read()))
-    for event, data in _events(response):
-        if event == "progress":
-            progress.tell(str(data["name"]), str(data["text"]))
-            continue
-        progress.clear()
-        if event == "failed":
-            raise Failed(_described(data))
-        return data
+    with _send(socket, method, target, body, "text/event-stream") as response:
+        if response.status >= 300:
+            raise Failed(_message(response.status, response.read()))
+        for event, data in _events(response):
+            if event == "progress":
+                progress.tell(str(data["name"]), str(data["text"]))
+                continue
+            progress.clear()
+            if event == "failed":
+                raise Failed(_described(data))
+            return data
     raise Failed("the gateway broke off: see whether it still runs with `mooring status`")
 
 
 def _send(socket: Path, method: str, target: str, body: Json | None, accept: str) -> http.client.HTTPResponse:
     connection = UnixConnection(socket, WAIT_SECONDS)
-    headers = {"Accept": accept}
+    headers = {"Accept": accept, "Connection": "close"}  # the response has its socket to itself
     if body is not None:
         headers["Content-Type"] = "application/json"
     try:
         connection.request(method, target, None if body is None else json.dumps(body), headers)
         return connection.getresponse()
     except (OSError, http.client.HTTPException) as error:
+        connection.close()
         raise Failed(f"the gateway at `{socket}` does not answer: {error or type(error).__name__}") from error
 
 
