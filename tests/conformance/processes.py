@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import selectors
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -67,12 +67,11 @@ def warm_fixture_command(era: str, folder: Path, *, tasks: bool) -> Iterator[lis
 @contextmanager
 def running_gateway(server: dict[str, Any], directory: Path, **more: Any) -> Iterator[str]:
     """Run `mooring serve` in front of one server; the value is the URL of that server's endpoint."""
-    port = _free_port()
     config = directory / "mooring.yaml"
     log = directory / "gateway.log"
     settings = {
         "mooring": 1,
-        "listen": f"127.0.0.1:{port}",
+        "listen": "127.0.0.1:0",  # a port chosen beforehand would be taken by a server of the suite meanwhile
         "storage": {"root": str(directory / "data")},
         "servers": [{"id": SERVER_ID, **server}],
         **more,
@@ -80,8 +79,7 @@ def running_gateway(server: dict[str, Any], directory: Path, **more: Any) -> Ite
     config.write_text(json.dumps(settings, indent=2))  # JSON is YAML
     command = [str(gateway_program()), "serve", "--config", str(config)]
     with log.open("w") as output, _running(command, stdout=output, stderr=output) as process:
-        _wait_until_listening(port, process, log)
-        yield f"http://127.0.0.1:{port}/mcp/{SERVER_ID}"
+        yield f"{_address(process, log)}/mcp/{SERVER_ID}"
 
 
 def gateway_program() -> Path:
@@ -125,22 +123,15 @@ def _first_line(stream: IO[str], command: list[str], log: Path) -> str:
     raise ProcessFailed(f"`{' '.join(command)}` did not start:\n{_tail(log)}")
 
 
-def _wait_until_listening(port: int, process: subprocess.Popen[str], log: Path) -> None:
+def _address(process: subprocess.Popen[str], log: Path) -> str:
+    """Where the gateway says that it is ready."""
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline and not _has_ended(process):
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
+        if found := re.search(r"is ready at (http://\S+)", log.read_text(errors="replace")):
+            return found[1]
+        time.sleep(0.05)
     raise ProcessFailed(f"the gateway did not start:\n{_tail(log)}")
 
 
 def _tail(log: Path) -> str:
     return log.read_text(errors="replace")[-2000:]
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
