@@ -115,3 +115,37 @@ def test_an_attribute_that_is_null_does_not_stop_a_table() -> None:
     document = doc(node("table", [node("tableRow", [cell])]))
     for target in ("markdown", "storage", "wiki"):
         assert equal(convert(convert(document, "adf", target).result, target, "adf").result, document)
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        {"type": "hardBreak"},
+        {"type": "emoji", "attrs": {"shortName": ":tea:"}},
+        {"type": "inlineCard", "attrs": {"url": "https://example.com"}},
+        {"type": "date", "attrs": {"timestamp": "1782864000000"}},
+    ],
+)
+def test_an_empty_content_does_not_change_how_a_leaf_is_stored(leaf: Node) -> None:
+    document, plain = (doc(paragraph(text("a"), each)) for each in ({**leaf, "content": []}, leaf))
+    written = convert(document, "adf", "storage").result
+    assert written == convert(plain, "adf", "storage").result
+    assert convert(written, "storage", "adf").result == plain
+
+
+def test_how_a_block_is_stored_does_not_depend_on_its_neighbours() -> None:
+    invalid = node("expand", [{"type": "blockCard", "attrs": {"url": "https://e.com", "hologram": 1}}])
+    as_json = paragraph({"type": "text", "text": "x", "hologram": 1})
+    alone = [convert(doc(each), "adf", "storage").result for each in (invalid, as_json)]
+    together = convert(doc(invalid, as_json), "adf", "storage").result
+    assert together == "".join(alone)
+    assert equal(convert(together, "storage", "adf").result, doc(invalid, as_json))
+
+
+def test_what_is_no_valid_node_is_kept_as_its_source_beside_our_json() -> None:
+    foreign = '<ac:adf-extension><ac:adf-node type="panel" /></ac:adf-extension>'
+    ours = convert(doc(paragraph({"type": "text", "text": "x", "hologram": 1})), "adf", "storage").result
+    alone = convert(foreign, "storage", "adf").result
+    beside = convert(foreign + ours, "storage", "adf").result
+    assert alone["content"][0]["type"] == "extension"
+    assert beside["content"][0] == alone["content"][0]

@@ -15,7 +15,18 @@ from mooring.text.storage_sections import Section, locate, outline, splice
 from mooring.text.storage_write import BlockWriter
 from mooring.text.storage_write_inline import write_as_json
 from mooring.text.storage_xml import Child, Source, parse, shapes, tag
-from mooring.text.tree import Node, attributes, children, doc, equal, foreign, is_raw, node, raw_block, text
+from mooring.text.tree import (
+    Node,
+    attributes,
+    canonical,
+    children,
+    doc,
+    foreign,
+    is_raw,
+    node,
+    raw_block,
+    text,
+)
 
 __all__ = ["Section", "locate", "outline", "read", "splice", "write"]
 
@@ -40,10 +51,10 @@ def write(doc: Node, report: Report, *, dialect: str = "extended") -> str:  # no
     """The document as storage format; there is only one dialect."""
     blocks = children(doc)
     quiet = Report()
-    unchecked = _joined(_unchecked(blocks, quiet))
+    unchecked = _unchecked(blocks, quiet)
     if _reads_as(unchecked, blocks):
         report.entries += quiet.entries
-        return unchecked
+        return _joined(unchecked)
     return _joined([_checked_text(blocks, index, report) for index in range(len(blocks))])
 
 
@@ -51,7 +62,8 @@ def _checked_blocks(parsed: Source, report: Report) -> list[Node]:
     output: list[Node] = []
     pieces = BlockReader(parsed, report).top(parsed.children)
     all_nodes = [node for _, nodes in pieces for node in nodes]
-    if _comes_back(parsed, parsed.children, all_nodes):
+    sound = is_valid(doc(*all_nodes)) or all(_is_sound(parsed, piece, nodes) for piece, nodes in pieces)
+    if sound and _writes_again(parsed, parsed.children, all_nodes):
         return all_nodes
     for piece, nodes in pieces:
         kept = nodes
@@ -74,9 +86,16 @@ def _second_try(parsed: Source, piece: list[Child], report: Report) -> list[Node
 
 
 def _comes_back(parsed: Source, piece: list[Child], nodes: list[Node]) -> bool:
-    """Are these nodes valid, and do they write the source again? ADF that we wrote as JSON is not judged."""
-    if not is_valid(doc(*nodes)) and not any(_holds_json(parsed.verbatim(child)) for child in piece):
-        return False
+    return _is_sound(parsed, piece, nodes) and _writes_again(parsed, piece, nodes)
+
+
+def _is_sound(parsed: Source, piece: list[Child], nodes: list[Node]) -> bool:
+    """Are these nodes valid? A piece with ADF that we wrote as JSON is not judged."""
+    return is_valid(doc(*nodes)) or any(_holds_json(parsed.verbatim(child)) for child in piece)
+
+
+def _writes_again(parsed: Source, piece: list[Child], nodes: list[Node]) -> bool:
+    """Do these nodes write the source again?"""
     wanted = shapes(piece, parsed)
     if _shapes_of(_joined(_unchecked(nodes, Report()))) == wanted:
         return True
@@ -129,7 +148,7 @@ def _as_json(block: Node, index: int, report: Report) -> str:
 def _reads_back(written: str, block: Node) -> bool:
     if is_raw(block, "storage"):
         return "localId" not in attributes(block) and _is_readable(written)
-    return _reads_as(_joined([written]), [block])
+    return _reads_as([written], [block])
 
 
 def _is_readable(written: str) -> bool:
@@ -140,17 +159,21 @@ def _is_readable(written: str) -> bool:
     return True
 
 
-def _reads_as(written: str, blocks: list[Node]) -> bool:
-    """Does this text give these blocks, read boldly or cautiously?"""
+def _reads_as(written: list[str], blocks: list[Node]) -> bool:
+    """Do these texts give these blocks, read boldly or cautiously? JSON in one says nothing about another."""
     try:
-        parsed = parse(written)
+        parsed = parse(_joined(written))
     except UnreadableSource:
         return False
-    if not is_valid(doc(*blocks)) and not _holds_json(written):
+    wanted = canonical(doc(*blocks))
+    if not is_valid(wanted) and not all(
+        _holds_json(each) or is_valid(canonical(doc(block)))
+        for each, block in zip(written, blocks, strict=True)
+    ):
         return False
     readers = (BlockReader(parsed, Report()), BlockReader(parsed, Report(), cautious=True))
     return any(
-        equal(doc(*(node for _, nodes in reader.top(parsed.children) for node in nodes)), doc(*blocks))
+        canonical(doc(*(node for _, nodes in reader.top(parsed.children) for node in nodes))) == wanted
         for reader in readers
     )
 

@@ -162,6 +162,9 @@ def _node(node: Node, *, is_wrapped: bool) -> str:
     if marks_of(node) and not is_wrapped:
         return write_as_json(node)
     bare = {key: value for key, value in node.items() if key != "marks"}
+    if node["type"] != "text" and bare.get("content") == []:
+        # Says nothing, and is not there when the text is read again: the node must be written the same then.
+        del bare["content"]
     try:
         return _native(bare) or _extension(bare) or write_as_json(bare)
     except Unwritable:
