@@ -5,8 +5,6 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.text.generate import Generator
 
 from mooring.text import UnreadableSource, convert
@@ -14,6 +12,8 @@ from mooring.text.sidecar import Sidecar
 from mooring.text.tree import Node, doc, equal, node, paragraph, text, walk
 
 JUNK: list[Any] = [None, 0, -1, 1.5, True, "", [], {}, "x", ["y"], {"a": None}, 10**20]
+# Fixed, so that a run today and a run tomorrow ask the same questions.
+SEEDS = range(25)
 NAMES = ["hologram", "width", "title", "text", "id", "layout", "a b", "localId"]
 MARKS: list[list[Node]] = [
     [{"type": "hologram"}],
@@ -51,16 +51,14 @@ def spoiled(seed: int, profile: str) -> Node:
 
 @pytest.mark.parametrize("target", ["markdown", "storage"])
 @pytest.mark.parametrize("profile", ["core", "typical", "adversarial"])
-@given(seed=st.integers(0, 10**9))
-@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_what_the_schema_does_not_know_survives_unchanged(target: str, profile: str, seed: int) -> None:
     document = spoiled(seed, profile)
     written = convert(document, "adf", target).result
     assert equal(convert(written, target, "adf").result, document), written
 
 
-@given(seed=st.integers(0, 10**9))
-@settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("seed", SEEDS)
 def test_what_the_schema_does_not_know_can_be_shown_and_edited(seed: int) -> None:
     document = spoiled(seed, "typical")
     for sidecar in (Sidecar(), Sidecar(dialect="extended")):
