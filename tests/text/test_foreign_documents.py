@@ -58,6 +58,39 @@ def test_what_the_schema_does_not_know_survives_unchanged(target: str, profile: 
     assert equal(convert(written, target, "adf").result, document), written
 
 
+@pytest.mark.parametrize("target", ["markdown", "storage"])
+@pytest.mark.parametrize(
+    ("profile", "seed"),
+    [("typical", 54), ("typical", 685902498), ("typical", 926988196), ("adversarial", 159504871)],
+)
+def test_what_was_once_changed_survives_unchanged(target: str, profile: str, seed: int) -> None:
+    document = spoiled(seed, profile)
+    written = convert(document, "adf", target).result
+    assert equal(convert(written, target, "adf").result, document), written
+
+
+IMAGE = node(
+    "mediaSingle", [node("media", type="external", url="https://example.com/a.png")], layout="center"
+)
+
+
+@pytest.mark.parametrize("before", [paragraph(text("a")), IMAGE])
+@pytest.mark.parametrize("content", [[], [text("words")]])
+def test_a_caption_written_as_adf_stays_where_it_is(before: Node, content: list[Node]) -> None:
+    document = doc(before, {"type": "caption", "text": "was something else", "content": content})
+    written = convert(document, "adf", "markdown").result
+    assert equal(convert(written, "markdown", "adf").result, document), written
+
+
+def test_a_caption_with_unknown_marks_belongs_to_its_image_inside_a_panel_too() -> None:
+    caption = node("caption", [text("words")]) | {"marks": [{"type": "hologram"}]}
+    shown = IMAGE | {"content": [*IMAGE["content"], caption]}
+    document = doc(shown, node("panel", [shown], panelType="info"))
+    written = convert(document, "adf", "markdown").result
+    assert written.count("\nwords\n") == 2
+    assert equal(convert(written, "markdown", "adf").result, document), written
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_the_schema_does_not_know_can_be_shown_and_edited(seed: int) -> None:
     document = spoiled(seed, "typical")

@@ -120,7 +120,10 @@ def _caption(reading: Reading, at: int, stop: int, given: Attributes) -> Node:
             content += reading.inline.read(reading.tokens[index].content)
     if content:
         node["content"] = content
-    return reading.apply(node, given)
+    reading.apply(node, given)
+    # Whatever its marks are, it belongs to the image before it.
+    reading.exempt.discard(id(node))
+    return node
 
 
 def _files(reading: Reading, at: int, stop: int, given: Attributes) -> list[Node]:

@@ -110,7 +110,7 @@ class BlockReader:
             lines = [token.map for token in self.tokens[start:at] if token.map]
             first, end = lines[0][0], max(each[1] for each in lines)
             findings = list(range(reported, len(self.report.entries)))
-            if made and nodes and nodes[0]["type"] == "caption":
+            if made and nodes and nodes[0]["type"] == "caption" and id(nodes[0]) not in self.exempt:
                 count -= 1
                 before = made[-1]
                 nodes = before.nodes + self._captioned(before.nodes, nodes)
