@@ -19,9 +19,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """`make fuzz`: a profile would not do, because what a test says about its own examples goes before it."""
     factor = int(config.getoption("--fuzz") or 1)
+    done: set[int] = set()
     for item in items if factor > 1 else []:
         function: Any = getattr(item, "obj", None)
-        if is_hypothesis_test(function):
+        if is_hypothesis_test(function) and id(function) not in done:  # several items may share one
+            done.add(id(function))
             old = function._hypothesis_internal_use_settings
             more = settings(old, max_examples=old.max_examples * factor, deadline=None)
             function._hypothesis_internal_use_settings = more
