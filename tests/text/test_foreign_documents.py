@@ -61,7 +61,14 @@ def test_what_the_schema_does_not_know_survives_unchanged(target: str, profile: 
 @pytest.mark.parametrize("target", ["markdown", "storage"])
 @pytest.mark.parametrize(
     ("profile", "seed"),
-    [("typical", 54), ("typical", 685902498), ("typical", 926988196), ("adversarial", 159504871)],
+    [
+        ("typical", 54),
+        ("typical", 685902498),
+        ("typical", 926988196),
+        ("typical", 988516326),
+        ("adversarial", 159504871),
+        ("adversarial", 756434327),
+    ],
 )
 def test_what_was_once_changed_survives_unchanged(target: str, profile: str, seed: int) -> None:
     document = spoiled(seed, profile)
@@ -79,6 +86,15 @@ IMAGE = node(
 def test_a_caption_written_as_adf_stays_where_it_is(before: Node, content: list[Node]) -> None:
     document = doc(before, {"type": "caption", "text": "was something else", "content": content})
     written = convert(document, "adf", "markdown").result
+    assert equal(convert(written, "markdown", "adf").result, document), written
+
+
+def test_a_text_with_unknown_keys_survives_where_the_schema_admits_anything() -> None:
+    caption = node("caption", [text("a "), text("words") | {"attrs": {"width": ["y"]}}, text(" b")])
+    shown = IMAGE | {"content": [*IMAGE["content"], caption]}
+    document = doc(node("bodiedSyncBlock", [shown], resourceId="a", localId="b"))
+    written = convert(document, "adf", "markdown").result
+    assert "\na :adf[words]{" in written
     assert equal(convert(written, "markdown", "adf").result, document), written
 
 

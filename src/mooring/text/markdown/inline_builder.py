@@ -8,6 +8,7 @@ from markdown_it.token import Token
 
 from mooring.text.adf import are_marks
 from mooring.text.markdown import atoms, attributes, images, shortnames
+from mooring.text.markdown.mark_runs import TEXT_KEYS
 from mooring.text.report import Kind, Report
 from mooring.text.tree import Mark, Node, raw_inline, sort_marks
 
@@ -168,7 +169,7 @@ class Builder:
         marks = self._current(extra)
         if self._nodes:
             last = self._nodes[-1]
-            if last["type"] == "text" and last.get("marks", []) == marks:
+            if last["type"] == "text" and last.get("marks", []) == marks and TEXT_KEYS.issuperset(last):
                 last["text"] += value
                 self._found(last)
                 return

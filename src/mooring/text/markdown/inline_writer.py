@@ -14,7 +14,7 @@ from typing import Any
 from mooring.text.markdown import escape
 from mooring.text.markdown.atoms import as_json, render_atom
 from mooring.text.markdown.attributes import pairs_of, quote, render
-from mooring.text.markdown.mark_runs import Item, first_of, is_known, item_of, longest_run, without
+from mooring.text.markdown.mark_runs import TEXT_KEYS, Item, first_of, is_known, item_of, longest_run, without
 from mooring.text.schema import is_valid_node
 from mooring.text.tree import Mark, Node, attributes, marks_of
 
@@ -109,6 +109,8 @@ class InlineWriter:
             return self._atom(node, before, after)
         if item.marks[0]["type"] == "code":
             return _code(node["text"])
+        if not self.plain and not TEXT_KEYS.issuperset(node):
+            return as_json(node)
         inner = escape.text(node["text"], "[", "]", bracketed=True)
         return f":text[{inner}]" + render([("marks", quote(marks_of(node)))])
 

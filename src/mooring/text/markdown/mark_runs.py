@@ -25,6 +25,8 @@ _BARE_MARKS = frozenset({"strong", "em", "strike", "underline", "code"})
 # Deeper nesting than this the reader does not follow.
 _MANY_MARKS = 12
 _BESIDE_CODE = frozenset({"code", "link", "annotation"})
+# A text with other keys is written as ADF, and nothing is joined to it.
+TEXT_KEYS = frozenset({"type", "text", "marks"})
 
 
 class Item(NamedTuple):
@@ -39,7 +41,7 @@ def item_of(node: Node) -> Item:
     if len(node) == 2:
         return Item(node, (), True)
     marks = marks_of(node)
-    if set(node) - {"type", "text", "marks"} or not _expressible(marks):
+    if not TEXT_KEYS.issuperset(node) or not _expressible(marks):
         return Item(node, ({"type": "?"},), True)
     return Item(node, tuple(marks), True)
 

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from mooring.text.markdown import atoms, attributes, shortnames
+from mooring.text.markdown.mark_runs import TEXT_KEYS
 from mooring.text.report import Report
 from mooring.text.tree import Mark, Node, sort_marks
 
@@ -203,7 +204,7 @@ class _Reading:
             marks = sort_marks(list(marks))
         if nodes and nodes[-1]["type"] == "text":
             last: Any = nodes[-1]
-            if last.get("marks", []) == marks:
+            if last.get("marks", []) == marks and TEXT_KEYS.issuperset(last):
                 last["text"] += value
                 return
         if marks:
