@@ -63,7 +63,9 @@ def test_what_the_schema_does_not_know_survives_unchanged(target: str, profile: 
     ("profile", "seed"),
     [
         ("typical", 54),
+        ("typical", 385378143),
         ("typical", 685902498),
+        ("typical", 842323028),
         ("typical", 926988196),
         ("typical", 988516326),
         ("adversarial", 159504871),

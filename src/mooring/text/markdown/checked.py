@@ -21,14 +21,21 @@ def write_extended(document: Node, report: Report, users: Mapping[str, str]) -> 
 def write_blocks(blocks: list[Node], report: Report, users: Mapping[str, str]) -> list[str]:
     """Each top-level block by itself."""
     made = extended_writer(report, users).parts(blocks, "doc")
-    if is_valid(doc(*blocks)):
+    if is_valid(doc(*blocks)) and not any(map(_admits_anything, blocks)):
         return made
     return [
         written
-        if is_valid(doc(block)) or _reads_back(written, block)
+        if (is_valid(doc(block)) and not _admits_anything(block)) or _reads_back(written, block)
         else _as_adf(block, index, report, users)
         for index, (block, written) in enumerate(zip(blocks, made, strict=True))
     ]
+
+
+def _admits_anything(block: Node) -> bool:
+    """Of what an image in a synced block holds, the schema asks nothing."""
+    return block["type"] == "bodiedSyncBlock" and any(
+        child["type"] == "mediaSingle" for child in children(block)
+    )
 
 
 def _as_adf(block: Node, index: int, report: Report, users: Mapping[str, str]) -> str:
