@@ -63,7 +63,7 @@ def test_media_addresses_come_from_the_resolver() -> None:
 def test_loss_is_reported_with_its_path_and_refused_when_strict() -> None:
     document = doc(p("a"), p(text("red", mark("textColor", color="#ff0000"))))
     report = convert(document, "adf", "markdown", dialect="plain").report
-    assert [(entry.path, entry.kind) for entry in report.entries] == [("content/1", "lost")]
+    assert [(entry.path, entry.kind) for entry in report.entries] == [("content/1/content/0", "lost")]
     with pytest.raises(ConversionLost, match="textColor"):
         convert(document, "adf", "markdown", dialect="plain", strict=True)
 

@@ -225,3 +225,21 @@ def test_the_words_of_an_atom_that_an_edit_broke_do_not_get_its_marks() -> None:
     done = Sidecar().restore(shown.markdown.replace("review", "read"), document, shown.snapshot)
     assert schema.is_valid(done.document)
     assert [entry.kind for entry in done.report.entries] == ["lost"]
+
+
+LINK = mark("link", href="/a", collection="c")
+
+
+@pytest.mark.parametrize("marked", [text("red", RED), text("red word", RED), text("red", LINK)])
+def test_words_in_place_of_others_get_what_those_had_in_secret(marked: Node) -> None:
+    after = edited(doc(paragraph(text("a "), marked, text(" b"))), "red", "blue")
+    expected = marked | {"text": marked["text"].replace("red", "blue")}
+    assert after["content"][0]["content"] == [text("a "), expected, text(" b")]
+
+
+def test_words_in_place_of_words_of_two_colours_get_neither_and_the_report_says_so() -> None:
+    document = doc(paragraph(text("one", RED), text("two", mark("underline")), text(" end")))
+    rendering = SIDECAR.render(document)
+    restored = SIDECAR.restore(rendering.markdown.replace("onetwo", "three"), document, rendering.snapshot)
+    assert restored.document["content"] == [paragraph(text("three end"))]
+    assert [(each.path, each.kind) for each in restored.report.entries] == [("content/0", "changed")] * 2

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mooring.text import wiki
+from mooring.text import ConversionLost, convert, wiki
 from mooring.text.errors import UnreadableSource
 from mooring.text.report import Report
 from mooring.text.schema import is_valid
@@ -356,3 +356,40 @@ def test_a_node_that_is_no_json_is_shown_and_reported() -> None:
     report = Report()
     wiki.read("x\n\n{adf:display=block}\n{bad json\n{adf}\n", report)
     assert [(entry.path, entry.kind) for entry in report.entries] == [("content/1", "changed")]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("x\n\n* a {toc} b", [("content/1/content/0/content/0", "kept", "`{toc}`")]),
+        ("{info:title=T}body{info}", [("content/0", "kept", "title=T"), ("content/0", "kept", "`{info}`")]),
+        ("a \\{toc\\} b", []),
+        ("{noformat}{toc}{noformat}", []),
+        ("x\n\n{anchor:here}text", [("content/1", "lost", "`{anchor:here}`")]),
+        ("*a {anchor:here}b*", [("content/0", "lost", "`{anchor:here}`")]),
+        ("{code:java|borderStyle=solid}x{code}", [("content/0", "lost", "`borderStyle`")]),
+        ("{code}x{code}", [("content/0", "changed", "`java`")]),
+        ("x\n\n{panel:title=T}x{panel}", [("content/1", "changed", "title")]),
+        ("{panel:bgColor=pink}x{panel}", [("content/0", "changed", "`pink`")]),
+        ("{quote}h1. x{quote}", [("content/0", "changed", "heading")]),
+        ("{quote}a\n|b|\nc{quote}", [("content/0", "changed", "follows")]),
+        ("* {color:nope}x{color}", [("content/0/content/0/content/0", "changed", "`nope`")]),
+        ("!a.png|align=right,width=20!", [("content/0", "lost", "`align`")]),
+        ("[a|http://e.com|tip]", [("content/0", "lost", "`tip`")]),
+        ("[a|http://e.com|smart-link] !a.png|thumbnail! {code:java}x{code}", []),
+    ],
+)
+def test_the_report_names_what_wiki_markup_says_and_adf_cannot(
+    source: str, expected: list[tuple[str, str, str]]
+) -> None:
+    found = sorted(
+        (each.path, each.kind, each.detail) for each in convert(source, "wiki", "adf").report.entries
+    )
+    assert [entry[:2] for entry in found] == [entry[:2] for entry in expected]
+    for entry, (_, _, words) in zip(found, expected, strict=True):
+        assert words in entry[2]
+
+
+def test_strict_reading_refuses_what_adf_cannot_hold() -> None:
+    with pytest.raises(ConversionLost, match="anchor:here"):
+        convert("{anchor:here}text", "wiki", "markdown", strict=True)

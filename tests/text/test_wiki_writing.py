@@ -118,3 +118,18 @@ def test_the_report_names_what_only_a_machine_reads() -> None:
     report = Report()
     wiki.write(doc(paragraph(text("x")), node("expand", [paragraph()], title="t")), report)
     assert [(entry.path, entry.kind) for entry in report.entries] == [("content/1", "escaped")]
+
+
+def test_what_wiki_markup_adds_on_the_way_back_is_named() -> None:
+    items = [node("listItem", [paragraph(text("a"))])]
+    row = node("tableRow", [node("tableCell", [paragraph(node("mention", id="ann"))])])
+    document = doc(node("orderedList", items), node("table", [row]), node("bulletList", items))
+    report = Report()
+    back = wiki.read(wiki.write(document, report), Report())
+    assert back["content"][0]["attrs"] == {"order": 1}
+    cell = "content/1/content/0/content/0/content/0/content/0"
+    assert [(entry.path, entry.kind) for entry in report.entries] == [
+        ("content/0", "changed"),
+        ("content/1", "changed"),
+        (cell, "changed"),
+    ]

@@ -7,7 +7,7 @@ mentions survive.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
@@ -142,18 +142,22 @@ class Merger:
         for operation, i1, i2, j1, j2 in SequenceMatcher(None, olds, news, False).get_opcodes():
             old_width = sum(len(token) for token in olds[i1:i2])
             new_width = sum(len(token) for token in news[j1:j2])
+            shared = _shared_marks(cells[base : base + old_width])
             for offset in range(new_width):
                 edit = edited[at + offset]
                 if operation == "equal":
                     made.restore(cells[base + offset], edit)
                 else:
-                    made.insert(edit)
+                    made.insert(edit, shared)
             base, at = base + old_width, at + new_width
         for cell in cells[end:]:
             made.keep(cell)
         for item in made.broken():
             self.report.lost(path, f"`{item['type']}` was changed by the edit and is only text now")
-        return made.nodes()
+        content = made.nodes()
+        for name in sorted(_hidden_marks(cell.item for cell in cells) - _hidden_marks(content)):
+            self.report.changed(path, f"mark `{name}` went with the words it was on")
+        return content
 
 
 class _Cell(NamedTuple):
@@ -200,9 +204,12 @@ class _Pieces:
             return
         self._pieces.append(_Piece(cell.character, _merged_marks(marks_of(cell.item), edit.marks), None))
 
-    def insert(self, edit: _Edit) -> None:
-        atom = (-1 - len(self._pieces), edit.node) if edit.node is not None else None
-        self._pieces.append(_Piece(edit.character, edit.marks, atom))
+    def insert(self, edit: _Edit, shared: list[Mark]) -> None:
+        """A character of the edit; in place of words, it gets what all of them shared."""
+        if edit.node is not None:
+            self._pieces.append(_Piece(edit.character, edit.marks, (-1 - len(self._pieces), edit.node)))
+        else:
+            self._pieces.append(_Piece(edit.character, _merged_marks(shared, edit.marks), None))
 
     def broken(self) -> list[Node]:
         self.nodes()
@@ -245,6 +252,24 @@ def _append(made: list[Node], character: str, marks: list[Mark]) -> None:
         made.append({"type": "text", "text": character, "marks": marks})
     else:
         made.append({"type": "text", "text": character})
+
+
+def _shared_marks(cells: list[_Cell]) -> list[Mark]:
+    """The marks that all these words have."""
+    words = {id(cell.item): cell.item for cell in cells if not cell.seen.isspace()}
+    first, *others = [marks_of(item) if item["type"] == "text" else [] for item in words.values()] or [[]]
+    return [mark for mark in first if all(mark in marks for marks in others)]
+
+
+def _hidden_marks(items: Iterable[Node]) -> set[str]:
+    """The marks of texts that plain Markdown does not show."""
+    return {
+        str(mark.get("type"))
+        for item in items
+        if item["type"] == "text"
+        for mark in marks_of(item)
+        if mark.get("type") not in PLAIN_MARKS
+    }
 
 
 def _merged_marks(old: list[Mark], new: list[Mark]) -> list[Mark]:

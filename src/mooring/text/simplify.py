@@ -60,6 +60,8 @@ class Simplifier:
             simple = self.block(item, here)
             if simple is not None:
                 made.append(Unit(here, simple, item))
+            else:
+                self.report.changed(here, f"`{item['type']}` without words is not shown")
 
     # ------------------------------------------------------------ blocks
 
@@ -176,7 +178,7 @@ class Simplifier:
         if alt:
             shown["attrs"]["alt"] = alt
         made: Node = {"type": "mediaSingle", "attrs": {"layout": "center"}, "content": [shown]}
-        words = self.inline(children(rest[0]), path) if rest else []
+        words = self.inline(children(rest[0]), (*path, "content", 1)) if rest else []
         if words:
             self.report.changed(path, "a caption is shown as the image's description")
             shown["attrs"]["alt"] = " ".join(
@@ -191,7 +193,7 @@ class Simplifier:
 
     def _media_link(self, media: Node) -> Node:
         target = self._target(media)
-        return _link(str(attributes(media).get("alt") or target), target)
+        return _link(_CONTROL.sub("\ufffd", str(attributes(media).get("alt") or target)), target)
 
     # ------------------------------------------------------------ tables
 
@@ -232,9 +234,10 @@ class Simplifier:
 
     def _lines(self, blocks: list[Node], path: Path, lead: str = "") -> list[list[Node]]:
         made: list[list[Node]] = []
-        for block in blocks:
-            shown, deeper = self.cell_lines(block, lead, path)
-            made += shown if deeper is None else self._lines(children(block), path, deeper)
+        for index, block in enumerate(blocks):
+            here = (*path, "content", index)
+            shown, deeper = self.cell_lines(block, lead, here)
+            made += shown if deeper is None else self._lines(children(block), here, deeper)
         return [line for line in made if line]
 
     def cell_lines(self, block: Node, lead: str, path: Path = ()) -> tuple[list[list[Node]], str | None]:
@@ -254,10 +257,11 @@ class Simplifier:
     # ------------------------------------------------------------ inline
 
     def inline(self, content: list[Node], path: Path) -> list[Node]:
-        """Texts, breaks and links only; without blanks at the ends, which would be lost anyway."""
+        """The content of the node at `path` as texts, breaks and links; without blanks at the ends, which
+        would be lost anyway."""
         made: list[Node] = []
-        for item in content:
-            made += self.atom(item, path)
+        for index, item in enumerate(content):
+            made += self.atom(item, (*path, "content", index))
         return trimmed(_joined(made))
 
     def atom(self, item: Node, path: Path) -> list[Node]:

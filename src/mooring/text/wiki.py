@@ -4,8 +4,10 @@ from mooring.text.errors import UnreadableSource
 from mooring.text.report import Report
 from mooring.text.storage_sections import Section, locate, splice
 from mooring.text.tree import Node, canonical, children, doc, plain_text
+from mooring.text.wiki_nodes import unsealed
+from mooring.text.wiki_notes import report_notes
 from mooring.text.wiki_sections import outline
-from mooring.text.wiki_write import BlockWriter, read_blocks
+from mooring.text.wiki_write import BlockWriter, noted_blocks
 
 __all__ = ["Section", "locate", "outline", "read", "splice", "write"]
 
@@ -13,7 +15,10 @@ __all__ = ["Section", "locate", "outline", "read", "splice", "write"]
 def read(source: str | bytes, report: Report, *, lenient: bool = False) -> Node:
     """The document that Atlassian's own reader would see in this markup. Every text is wiki markup, so only
     bytes that are no UTF-8 are refused."""
-    blocks = read_blocks(_decoded(source, report, lenient=lenient))
+    text = _decoded(source, report, lenient=lenient)
+    noted = noted_blocks(text)
+    report_notes(text, noted, report)
+    blocks = [unsealed(each) for each in noted]
     for at, block in enumerate(blocks):
         if block["type"] == "codeBlock" and plain_text(block).startswith("Invalid ADF Macro: "):
             report.changed(("content", at), "`{adf}` holds no node as JSON; it is shown as a code block")

@@ -1,9 +1,12 @@
 """Small pieces of ADF that the wiki reader builds: marks on text, paragraphs out of inline runs."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from mooring.text.tree import INLINE_TYPES, Mark, Node, children, marks_of, walk
+
+# The key under which a node carries what reading it could not keep; no JSON has such a key.
+NOTES: Final[Any] = object()
 
 
 class InlineNode(dict[str, Any]):
@@ -19,9 +22,11 @@ def is_block(node: Node) -> bool:
 
 
 def unsealed(node: Node) -> Node:
-    """The node as plain dictionaries."""
+    """The node as plain dictionaries, without notes."""
     if node.__class__ is not dict:
         return dict(node)
+    if NOTES in node:
+        node = {key: value for key, value in node.items() if key is not NOTES}
     if "content" in node:
         return {**node, "content": [unsealed(child) for child in node["content"]]}
     return node

@@ -12,7 +12,8 @@ from typing import Final
 from mooring.text.tree import Node
 from mooring.text.wiki_emoticons import emoticon_at
 from mooring.text.wiki_images import image_node
-from mooring.text.wiki_links import Link, bare_url, is_safe, link_mark, read_link
+from mooring.text.wiki_linked import CARDS, linked_nodes
+from mooring.text.wiki_links import bare_url, link_mark, read_link
 from mooring.text.wiki_lists import read_list
 from mooring.text.wiki_macros import MACRO_READERS, parameters, read_quote
 from mooring.text.wiki_nodes import (
@@ -23,6 +24,7 @@ from mooring.text.wiki_nodes import (
     text_node,
     with_mark,
 )
+from mooring.text.wiki_notes import Note, anchor_notes, image_notes, link_notes, macro_notes, noted
 from mooring.text.wiki_scan import Scan, escaped
 from mooring.text.wiki_tables import read_table
 from mooring.text.wiki_tokens import (
@@ -48,14 +50,7 @@ _QUOTE_LINE = re.compile(r"bq\.([^\r\n\u2028\u2029]*)")
 _RULE_LINE = re.compile(r"-{4,5}(?:\s|\Z)")
 _MANY_DASHES = re.compile(r"-{4,}(?:\s|\Z)")
 _SPACE = re.compile(r"\s")
-_ACCOUNT = re.compile(r"accountid:([0-9a-f]{24}|\d+:[0-9a-f-]{36}|(?:qm|ug):.+)\Z", re.IGNORECASE)
 
-_CARDS: Final = {
-    "smart-card": "blockCard",
-    "block-link": "blockCard",
-    "smart-link": "inlineCard",
-    "smart-embed": "embedCard",
-}
 _MARKS: Final[dict[Kind, tuple[str, str, Node, frozenset[Kind]]]] = {
     Kind.STRONG: ("*", "*", {"type": "strong"}, DASHES | {Kind.TABLE}),
     Kind.EMPHASIS: ("_", "_", {"type": "em"}, DASHES | {Kind.TABLE}),
@@ -65,7 +60,6 @@ _MARKS: Final[dict[Kind, tuple[str, str, Node, frozenset[Kind]]]] = {
     Kind.SUBSCRIPT: ("~", "~", {"type": "subsup", "attrs": {"type": "sub"}}, DASHES | {Kind.TABLE}),
     Kind.CITATION: ("??", "??", {"type": "em"}, DASHES),
 }
-_IN_LINK = DASHES | {Kind.BARE_URL}
 _IN_UNREAD_LINK = DASHES | {Kind.TABLE, Kind.RULE, Kind.BARE_URL, Kind.LINK}
 
 
@@ -84,6 +78,7 @@ class Parse:
         self._output: list[Node] = []
         self._inline: list[Node] = []
         self._newlines: list[Node] = []
+        self._remarks: list[Note] = []
         # Where this string itself has headings and containers that may hold some.
         self.landmarks: list[tuple[Kind, int, int]] = []
 
@@ -116,6 +111,10 @@ class Parse:
         if self._depth >= MAX_DEPTH:
             return [text_node(text)] if text else []
         return Parse(text, ignored, self._depth + 1, keep_indent=keep_indent).nodes()
+
+    def remark(self, notes: list[Note]) -> None:
+        """Note something about what leaves no node, on whatever comes next."""
+        self._remarks += notes
 
     def _over_indent(self, at: int) -> int:
         start = at
@@ -175,7 +174,7 @@ class Parse:
         if is_newline:
             self._newlines += nodes
         elif nodes:
-            self._inline += nodes
+            self._inline += self._remarked(nodes)
             self._newlines = []
 
     def _break_needed(self, nodes: list[Node]) -> bool:
@@ -189,7 +188,13 @@ class Parse:
     def _buffered(self) -> list[Node]:
         text = "".join(self._buffer)
         self._buffer = []
-        return [text_node(text)] if text else []
+        return self._remarked([text_node(text)]) if text else []
+
+    def _remarked(self, nodes: list[Node]) -> list[Node]:
+        if not (self._remarks and nodes):
+            return nodes
+        remarks, self._remarks = self._remarks, []
+        return noted(nodes, remarks)
 
     def _finish(self) -> list[Node]:
         rest = self._buffered()
@@ -200,7 +205,8 @@ class Parse:
             if self._newlines and self._inline and not is_block(self._inline[-1]):
                 self._inline += self._newlines
             self._inline += rest
-        return self._output + self._inline
+        made = self._output + self._inline
+        return made[:-1] + self._remarked(made[-1:])
 
 
 def _both_groups(current: list[Node], following: list[Node]) -> bool:
@@ -275,7 +281,7 @@ def _mark(parse: Parse, kind: Kind, at: int) -> Token:
         and not has_mark(content[0], "em", "code")
     ):
         content[0] = {**content[0], "text": f"— {content[0]['text']}"}
-    return [with_mark(node, mark) for node in content], end
+    return noted([with_mark(node, mark) for node in content], anchor_notes(parse.text[at:end])), end
 
 
 def _monospace(parse: Parse, _kind: Kind, at: int) -> Token:
@@ -322,7 +328,8 @@ def _media(parse: Parse, _kind: Kind, at: int) -> Token:
     name, _, rest = raw.partition("|")
     if not name:
         return "!", at + 1
-    return [image_node(name, parameters(rest.partition("|")[0], ","))], end
+    settings = parameters(rest.partition("|")[0], ",")
+    return noted([image_node(name, settings)], image_notes(settings)), end
 
 
 def _link(parse: Parse, _kind: Kind, at: int) -> Token:
@@ -330,37 +337,14 @@ def _link(parse: Parse, _kind: Kind, at: int) -> Token:
     if end is None:
         return "[", at + 1
     link = read_link(parse.text[at + 1 : end - 1])
-    nodes = _linked(parse, link)
+    nodes = linked_nodes(link, parse.inner)
     if nodes == []:
         return "[", at + 1
     if nodes is None:
         nodes = parse.inner(parse.text[at:end], _IN_UNREAD_LINK)
+    elif link.title not in CARDS:
+        nodes = noted(nodes, link_notes(link.title))
     return nodes, end
-
-
-def _linked(parse: Parse, link: Link) -> list[Node] | None:
-    if link.attachment:
-        file: Node = {"type": "media", "attrs": {"type": "file", "id": link.attachment, "collection": ""}}
-        return [block("mediaGroup", [file])]
-    if link.target == "~" or link.target.lower() == "~accountid:":
-        return []
-    if link.target.startswith("~"):
-        account = _ACCOUNT.match(link.target, 1)
-        identifier = account[1] if account else link.target[1:]
-        return [{"type": "mention", "attrs": {"id": identifier, "text": "", "accessLevel": ""}}]
-    if link.title in _CARDS:
-        card = _CARDS[link.title]
-        layout = {"layout": "center", "width": 100} if card == "embedCard" else {}
-        return [{"type": card, "attrs": {"url": link.target, **layout}}]
-    return _url_link(parse, link) if is_safe(link.target) else None
-
-
-def _url_link(parse: Parse, link: Link) -> list[Node]:
-    shown, mark = link.text or link.target, link_mark(link.target)
-    content = [with_mark(node, mark) for node in parse.inner(shown.removeprefix("mailto:"), _IN_LINK)]
-    if not any(node["type"] == "text" for node in content) and shown:
-        content.append(text_node(shown, mark))
-    return content
 
 
 def _list(parse: Parse, _kind: Kind, at: int) -> Token | None:
@@ -376,8 +360,10 @@ def _macro(parse: Parse, kind: Kind, at: int) -> Token | None:
     if macro is None:
         return None
     if kind is Kind.ANCHOR:
+        parse.remark(anchor_notes(parse.text[at : macro.end]))
         return "", macro.end
-    return MACRO_READERS[kind](parse.inner, macro), macro.end
+    made = MACRO_READERS[kind](parse.inner, macro)
+    return noted(made, macro_notes(macro, made)), macro.end
 
 
 _READERS: Final[dict[Kind, Callable[[Parse, Kind, int], Token | None]]] = {

@@ -6,10 +6,11 @@ is written as well as markup allows, and the report says what was lost.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
+from mooring.text.differences import report_differences
 from mooring.text.report import Path, Report
-from mooring.text.tree import Node, attributes, children, is_raw, marks_of, raw_source
+from mooring.text.tree import Node, attributes, canonical, children, is_raw, marks_of, raw_source
 from mooring.text.wiki_colours import PANEL_BACKGROUNDS
 from mooring.text.wiki_macros import LANGUAGES
 from mooring.text.wiki_nodes import as_blocks, has_mark, unsealed
@@ -60,7 +61,9 @@ class BlockWriter:
             return self._plainly(node, path)
         for careful in (False, True):
             written = self._markup(node, careful=careful)
-            if written is not None and _reads_back(written, node):
+            found = _read_back(written) if written is not None else None
+            if written is not None and found is not None and _same(found, node):
+                report_differences(node, found, path, self._report)
                 if careful or "{adf" in written:
                     self._report.escaped(
                         path, f"parts of this `{node['type']}` are written as `{{adf}}` macros"
@@ -82,8 +85,11 @@ class BlockWriter:
         if written is None:
             self._report.lost(path, f"`{node['type']}` has no wiki form; its text is kept")
             return self._approximation(node, path)
-        if not _reads_back(written, node):
-            self._report.changed(path, f"this `{node['type']}` does not come back the same from wiki markup")
+        found = _read_back(written)
+        if found is None:
+            self._report.changed(path, f"this `{node['type']}` does not stand by itself in wiki markup")
+        else:
+            report_differences(node, found, path, self._report)
         return written
 
     def _approximation(self, node: Node, path: Path) -> str:
@@ -244,18 +250,27 @@ _WRITERS: Final[dict[str, _Writer]] = {
 
 
 def read_blocks(source: str) -> list[Node]:
-    """The blocks of a wiki text; NUL characters are dropped, as Jira does."""
+    """The blocks of a wiki text."""
+    return [unsealed(each) for each in noted_blocks(source)]
+
+
+def noted_blocks(source: str) -> list[Node]:
+    """The blocks with notes about what could not be kept; NUL characters are dropped, as Jira does."""
     blocks = as_blocks(Parse(source.replace("\0", ""), NOTHING).nodes())
     nothing = blocks == [{"type": "paragraph"}] and "{adf" not in source
-    return [] if nothing else [unsealed(each) for each in blocks]
+    return [] if nothing else blocks
 
 
-def _reads_back(written: str, node: Node) -> bool:
-    """Between two other paragraphs, does this markup read as the node?"""
-    nodes = read_blocks(f"x\n\n{written}\n\nx")
+def _read_back(written: str) -> list[Node] | None:
+    """What this markup is read as between two other paragraphs; None when it runs into them."""
     other: Node = {"type": "paragraph", "content": [{"type": "text", "text": "x"}]}
-    found: Any = [settled(each) for each in nodes]
-    return found == [other, settled(node), other]
+    nodes = read_blocks(f"x\n\n{written}\n\nx")
+    apart = len(nodes) > 1 and canonical(nodes[0]) == canonical(nodes[-1]) == other
+    return nodes[1:-1] if apart else None
+
+
+def _same(found: list[Node], node: Node) -> bool:
+    return [settled(each) for each in found] == [settled(node)]
 
 
 def _without_strong(node: Node) -> Node:

@@ -4,6 +4,7 @@ mends what it does not know, and written as ADF where that would change it."""
 from collections.abc import Mapping
 
 from mooring.text.errors import TextError
+from mooring.text.markdown.grammar import MAX_DEPTH
 from mooring.text.markdown.reader import read_blocks
 from mooring.text.markdown.writer import BlockWriter, extended_writer
 from mooring.text.report import Report
@@ -21,11 +22,12 @@ def write_extended(document: Node, report: Report, users: Mapping[str, str]) -> 
 def write_blocks(blocks: list[Node], report: Report, users: Mapping[str, str]) -> list[str]:
     """Each top-level block by itself."""
     made = extended_writer(report, users).parts(blocks, "doc")
-    if is_valid(doc(*blocks)) and not any(map(_admits_anything, blocks)):
+    if is_valid(doc(*blocks)) and not any(map(_admits_anything, blocks)) and not _is_deep(blocks):
         return made
     return [
         written
-        if (is_valid(doc(block)) and not _admits_anything(block)) or _reads_back(written, block)
+        if (is_valid(doc(block)) and not _admits_anything(block) and not _is_deep([block]))
+        or _reads_back(written, block)
         else _as_adf(block, index, report, users)
         for index, (block, written) in enumerate(zip(blocks, made, strict=True))
     ]
@@ -36,6 +38,16 @@ def _admits_anything(block: Node) -> bool:
     return block["type"] == "bodiedSyncBlock" and any(
         child["type"] == "mediaSingle" for child in children(block)
     )
+
+
+def _is_deep(blocks: list[Node]) -> bool:
+    """Could these be nested more deeply than the reader follows?"""
+    level = blocks
+    for _ in range(MAX_DEPTH // 2):
+        level = [child for item in level for child in children(item)]
+        if not level:
+            return False
+    return True
 
 
 def _as_adf(block: Node, index: int, report: Report, users: Mapping[str, str]) -> str:

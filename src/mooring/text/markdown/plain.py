@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Mapping
 
+from mooring.text.differences import report_differences
+from mooring.text.errors import TextError
 from mooring.text.markdown import escape
 from mooring.text.markdown.inline_writer import InlineWriter
+from mooring.text.markdown.reader import read_blocks
 from mooring.text.markdown.writer import BlockWriter
 from mooring.text.report import Report
 from mooring.text.simplify import Simplifier, Unit
@@ -17,12 +20,24 @@ def write_plain(
     resolve_media: Callable[[Node], str | None] | None,
 ) -> str:
     units = Simplifier(report, users, resolve_media).units(document)
-    return write_units(units)
-
-
-def write_units(units: list[Unit]) -> str:
-    made = PlainWriter().sequence([unit.node for unit in units], "doc")
+    parts = PlainWriter().parts([unit.node for unit in units], "doc")
+    _report_what_changed(units, parts, report)
+    made = "\n\n".join(parts)
     return made + "\n" if made else ""
+
+
+def _report_what_changed(units: list[Unit], parts: list[str], report: Report) -> None:
+    """Read each part again: whatever the reader of it cannot know is named."""
+    named = {entry.path for entry in report.entries}
+    for unit, part in zip(units, parts, strict=True):
+        if unit.title:
+            continue
+        try:
+            found = [node for block in read_blocks(part, Report()) for node in block.nodes]
+        except TextError as error:
+            report.changed(unit.path, f"no Markdown that can be read again: {error}")
+        else:
+            report_differences(unit.original, found, unit.path, report, named)
 
 
 class PlainWriter(BlockWriter):
