@@ -28,6 +28,7 @@ help:
 .venv/runtime: .venv/bin/python requirements/build.txt requirements/runtime.txt pyproject.toml
 	$(INSTALL) -r requirements/build.txt -r requirements/runtime.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 .venv/dev: .venv/runtime requirements/dev.txt

@@ -10,14 +10,16 @@ import argparse
 import os
 import pstats
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench import load, programs
 from bench.processes import LOAD_CPU, pin_here
+from bench.suites import guard
 from bench.suites.passthrough import MEGABYTE, PROGRESS_EVENTS
-from bench.targets import SERVER, Stage
+from bench.targets import SERVER, Stage, Target
 from bench.wire import Endpoint, Era
 
 _SECONDS = 20.0
@@ -40,12 +42,25 @@ def main(arguments: list[str] | None = None) -> int:
         place = stage.folder / "profile"
         launcher = programs.HERE / "profiled.py"
         os.environ["BENCH_MOORING"] = f"{sys.executable} {launcher} {place}"
-        target = stage.mooring([stage.remote(SERVER, f"/{options.server}")], options.client)
-        requests = _LOADS[options.what](target.endpoint)
+        with _started(stage, options) as target:
+            requests = (
+                _LOADS[options.what](target.endpoint)
+                if options.sessions is None
+                else _spread(target.endpoint, options.sessions)
+            )
         stage.end(target)
         lines = read(pstats.Stats(str(place)), requests)
     _show(lines, requests, options.lines)
     return 0
+
+
+@contextmanager
+def _started(stage: Stage, options: argparse.Namespace) -> Iterator[Target]:
+    if options.guarded:
+        with guard.provider() as (keys_url, issuer, token):
+            yield guard.guarded(stage, "guarded", guard.PLAIN, keys_url, issuer, token)
+    else:
+        yield stage.mooring([stage.remote(SERVER, f"/{options.server}")], options.client)
 
 
 def read(stats: pstats.Stats, requests: int) -> list[Line]:
@@ -68,6 +83,13 @@ def _show(lines: list[Line], requests: int, count: int) -> None:
 def _calls(endpoint: Endpoint) -> int:
     sessions = load.open_sessions(endpoint, load.CONNECTIONS)
     return load.with_event_loop(sessions, 10_000, _SECONDS).calls
+
+
+def _spread(endpoint: Endpoint, count: int) -> int:
+    """Calls of so many sessions that take turns on the connections, as in the suite `growth`."""
+    sessions = load.open_sessions(endpoint, count)
+    load.use_sessions(sessions)
+    return load.with_wrk(sessions, _SECONDS).calls
 
 
 def _setup(endpoint: Endpoint) -> int:
@@ -95,6 +117,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("what", nargs="?", choices=list(_LOADS), default="calls")
     parser.add_argument("--client", choices=_ERAS, default="legacy", help="the era the client speaks")
     parser.add_argument("--server", choices=_ERAS, default="legacy", help="the era the server speaks")
+    parser.add_argument(
+        "--guarded", action="store_true", help="with tokens, policies, audit, metrics, filter"
+    )
+    parser.add_argument(
+        "--sessions", type=int, metavar="N", help="small calls of so many sessions that share the connections"
+    )
     parser.add_argument("--lines", type=int, default=40, help="how many functions to show")
     return parser
 

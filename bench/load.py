@@ -106,11 +106,13 @@ def with_wrk(
 ) -> Burst:
     """wrk over prepared calls. As many sessions as connections: each connection keeps its own, like a client.
 
-    Any other number of sessions is spread over all connections, call by call.
+    Any other number of sessions is spread over all connections, call by call. Then every request names itself
+    in a header, as proxies do, so that no head repeats itself by chance: with few sessions one would often.
     """
-    threads = connections if len(sessions) == connections else 1
+    is_spread = len(sessions) != connections
+    threads = 1 if is_spread else connections
     with tempfile.NamedTemporaryFile(prefix="bench-requests-", suffix=".bin") as prepared:
-        prepared.write(_prepare_calls(sessions))
+        prepared.write(_prepare_calls(sessions, named=is_spread))
         prepared.flush()
         environment = {**os.environ, "BENCH_REQUESTS": prepared.name, "BENCH_THREADS": str(threads)}
         if pace_ms is not None:
@@ -321,11 +323,13 @@ def _on_each(
     uvloop.run(run())
 
 
-def _prepare_calls(sessions: Sequence[Session]) -> bytes:
+def _prepare_calls(sessions: Sequence[Session], *, named: bool) -> bytes:
     shares = -(-PREPARED_REQUESTS // len(sessions))
     prepared: list[bytes] = []
     for number in range(shares * len(sessions)):
         session = sessions[number % len(sessions)]
         raw = wire.tool_call(session, "echo", {"text": TEXT}, identifier=_FIRST_IDENTIFIER + number)
+        if named:
+            raw = raw.replace(b"\r\n", b"\r\nX-Request-Id: %d\r\n" % number, 1)
         prepared.append(b"%d\n%b" % (len(raw), raw))
     return b"".join(prepared)

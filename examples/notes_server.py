@@ -44,7 +44,7 @@ class Connection:
 
 
 class Notebook:
-    """The notes, and the tools that work on them."""
+    """The notes, and the tools that work on them. A tool runs in a thread: who looks takes the lock."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -52,11 +52,18 @@ class Notebook:
         self.lock = threading.Lock()
         self.add("Welcome", "These notes live as long as this process does.")
 
-    def add(self, title: str, text: str) -> Object:
+    def add(self, title: str, text: str, cancelled: threading.Event | None = None) -> Object:
         with self.lock:
+            # Asked here, so that who lists the notes after a cancel has seen the last of them.
+            if cancelled is not None and cancelled.is_set():
+                raise InterruptedError
             number = len(self.notes) + 1
             self.notes[number] = {"id": number, "title": title, "text": text}
         return self.notes[number]
+
+    def all(self) -> list[Object]:
+        with self.lock:
+            return list(self.notes.values())
 
     def add_note(self, arguments: Object, _call: Call) -> Object:
         note = self.add(_text(arguments, "title"), _text(arguments, "text"))
@@ -64,11 +71,11 @@ class Notebook:
         return {"id": note["id"], "uri": f"note://{note['id']}"}
 
     def list_notes(self, _arguments: Object, _call: Call) -> Object:
-        return {"notes": [{"id": note["id"], "title": note["title"]} for note in self.notes.values()]}
+        return {"notes": [{"id": note["id"], "title": note["title"]} for note in self.all()]}
 
     def search_notes(self, arguments: Object, _call: Call) -> Object:
         wanted = _text(arguments, "query").lower()
-        found = [note for note in self.notes.values() if wanted in (note["title"] + note["text"]).lower()]
+        found = [note for note in self.all() if wanted in (note["title"] + note["text"]).lower()]
         return {"notes": found}
 
     def import_notes(self, arguments: Object, call: Call) -> Object:
@@ -76,9 +83,8 @@ class Notebook:
         if not isinstance(count, int) or not 1 <= count <= 100:
             raise ValueError("`count` must be a whole number from 1 to 100")
         for number in range(1, count + 1):
-            if call.cancelled.wait(0.1):
-                raise InterruptedError
-            self.add(f"Imported {number}", "from elsewhere")
+            call.cancelled.wait(0.1)
+            self.add(f"Imported {number}", "from elsewhere", call.cancelled)
             call.progress(number, count, f"imported {number} of {count}")
         self.connection.send({"method": "notifications/resources/list_changed"})
         return {"imported": count}
@@ -205,7 +211,7 @@ class Server:
         }
 
     def list_resources(self, _params: Object) -> Object:
-        notes = self.notebook.notes.values()
+        notes = self.notebook.all()
         return {
             "resources": [
                 {"uri": f"note://{note['id']}", "name": note["title"], "mimeType": "text/plain"}
@@ -224,7 +230,7 @@ class Server:
     def get_prompt(self, params: Object) -> Object:
         if params.get("name") != PROMPT["name"]:
             raise Refused(-32602, f"there is no prompt `{params.get('name')}`")
-        titles = "\n".join(f"- {note['title']}: {note['text']}" for note in self.notebook.notes.values())
+        titles = "\n".join(f"- {note['title']}: {note['text']}" for note in self.notebook.all())
         style = (params.get("arguments") or {}).get("style", "short")
         text = f"Sum up these notes ({style}):\n{titles}"
         return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,31 +19,49 @@ from jwt.algorithms import ECAlgorithm
 from bench import load
 from bench.run import Run
 from bench.suites.suite import Figure, Suite
-from bench.targets import SERVER, Target
+from bench.targets import SERVER, Stage, Target
 from bench.wire import Session
 
-_PLAIN = 'permit(principal, action == Action::"call_tool", resource == Tool::"echo");'
-_ARGUMENTS = (
-    'permit(principal, action == Action::"call_tool", resource == Tool::"echo") '
-    'when { context.arg_text != "forbidden" };'
+_CALL = 'principal, action == Action::"call_tool", resource == Tool::"{}"'
+_OTHERS = "".join(
+    f'permit({_CALL.format(f"other{number}")}) when {{ context.arg_text != "forbidden" }};\n'
+    for number in range(9)
 )
+PLAIN = f"permit({_CALL.format('echo')});\n"
+ARGUMENTS = f'permit({_CALL.format("echo")}) when {{ context.arg_text != "forbidden" }};\n'
+_FORBIDDING = "".join(
+    f'forbid({_CALL.format("echo")}) when {{ context.arg_text == "forbidden{number}" }};\n'
+    for number in range(9)
+)
+POLICIES = {
+    "guarded": PLAIN,
+    "ten": PLAIN + _OTHERS,
+    "arguments": ARGUMENTS,
+    "ten-arguments": ARGUMENTS + _FORBIDDING,
+}
+"""Nine of the first ten are about arguments of other tools, which do not matter to the call."""
 _AUDIENCE = "bench"
 _SECONDS = 3600
 
 
 def guard(run: Run) -> None:
     """32 connections as fast as they go: nginx, Mooring bare, and Mooring with everything on."""
-    with _provider() as (keys_url, issuer, token):
+    _compare(run, "guard", ("nginx", "mooring", "guarded"))
+
+
+def policies(run: Run) -> None:
+    """The same calls under more policies, and under some about their arguments."""
+    _compare(run, "policies", ("guarded", "ten", "arguments", "ten-arguments"))
+
+
+def _compare(run: Run, suite: str, names: Sequence[str]) -> None:
+    with provider() as (keys_url, issuer, token):
         opened: dict[str, tuple[Target, list[Session]]] = {}
 
         def start(name: str) -> Target:
-            match name:
-                case "guarded":
-                    return _guarded(run, name, _PLAIN, keys_url, issuer, token)
-                case "arguments":
-                    return _guarded(run, name, _ARGUMENTS, keys_url, issuer, token)
-                case _:
-                    return run.stage.kept(name)
+            if name in POLICIES:
+                return guarded(run.stage, name, POLICIES[name], keys_url, issuer, token)
+            return run.stage.kept(name)
 
         def visit(name: str, number: int) -> None:
             if name not in opened:
@@ -54,7 +72,7 @@ def guard(run: Run) -> None:
             target, sessions = opened[name]
             burst, cost = run.calls(target, sessions)
             run.record.add(
-                "guard",
+                suite,
                 name,
                 number,
                 cpu_us=cost / burst.calls * 1e6,
@@ -62,14 +80,14 @@ def guard(run: Run) -> None:
                 p50_us=burst.p50_us,
             )
 
-        run.rounds("guard", ("nginx", "mooring", "guarded", "arguments"), visit)
+        run.rounds(suite, names, visit)
         for name, (_, sessions) in opened.items():
-            run.attempt("guard", name, partial(load.end_sessions, sessions))
+            run.attempt(suite, name, partial(load.end_sessions, sessions))
 
 
-def _guarded(run: Run, name: str, policy: str, keys_url: str, issuer: str, token: str) -> Target:
+def guarded(stage: Stage, name: str, policy: str, keys_url: str, issuer: str, token: str) -> Target:
     """A gateway with JWT, Cedar, audit, metrics and a filter."""
-    file = Path(run.stage.folder) / f"{name}.cedar"
+    file = Path(stage.folder) / f"{name}.cedar"
     file.write_text(policy)
     settings: dict[str, Any] = {
         "auth": {
@@ -83,12 +101,12 @@ def _guarded(run: Run, name: str, policy: str, keys_url: str, issuer: str, token
         "audit": {"enabled": True},
         "telemetry": {"prometheus": True},
     }
-    entry = {**run.stage.remote(SERVER), "tools": {"deny": ["large"]}}
-    return run.stage.mooring([entry], headers=(("Authorization", f"Bearer {token}"),), **settings)
+    entry = {**stage.remote(SERVER), "tools": {"deny": ["large"]}}
+    return stage.mooring([entry], headers=(("Authorization", f"Bearer {token}"),), **settings)
 
 
 @contextmanager
-def _provider() -> Iterator[tuple[str, str, str]]:
+def provider() -> Iterator[tuple[str, str, str]]:
     """A provider of keys: where they are, what it is called, and a token of its own."""
     key = ec.generate_private_key(ec.SECP256R1())
     public = json.loads(ECAlgorithm.to_jwk(key.public_key()))
@@ -118,16 +136,18 @@ def _provider() -> Iterator[tuple[str, str, str]]:
         server.server_close()
 
 
+_FIGURES = (
+    Figure("cpu_us", "CPU per call", "µs"),
+    Figure("per_second", "calls per second", "/s"),
+    Figure("p50_us", "call p50, saturated", "µs"),
+)
 SUITES = (
+    Suite("guard", "tools/call with JWT, Cedar, audit, metrics and filter", "nginx", _FIGURES, guard),
     Suite(
-        "guard",
-        "tools/call with JWT, Cedar, audit, metrics and filter (`arguments`: a policy about them)",
-        "nginx",
-        (
-            Figure("cpu_us", "CPU per call", "µs"),
-            Figure("per_second", "calls per second", "/s"),
-            Figure("p50_us", "call p50, saturated", "µs"),
-        ),
-        guard,
+        "policies",
+        "the same with one policy, with ten, and with one and ten about the call's arguments",
+        "guarded",
+        _FIGURES,
+        policies,
     ),
 )

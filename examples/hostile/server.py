@@ -137,6 +137,35 @@ def memory_bomb(mebibytes: str) -> str:
     return f"took {len(held)} MiB"
 
 
+def open_files() -> str:
+    """Open files until it is stopped."""
+    opened: list[int] = []
+    try:
+        while len(opened) < 100_000:
+            opened.append(os.open("/dev/null", os.O_RDONLY))
+    except OSError as error:
+        return f"stopped after {len(opened)} files: {errno.errorcode[error.errno or 0]}"
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return f"opened {len(opened)} files"
+
+
+def hog_processor(seconds: str) -> str:
+    """Keep two processors busy for so long; how much of one it got, in hundredths."""
+    began = time.monotonic()
+    children: list[int] = []
+    for _ in range(2):
+        child = os.fork()
+        if child == 0:
+            while time.monotonic() - began < float(seconds):
+                pass
+            os._exit(0)
+        children.append(child)
+    used = sum(usage.ru_utime + usage.ru_stime for *_, usage in (os.wait4(child, 0) for child in children))
+    return f"{100 * used / (time.monotonic() - began):.0f}"
+
+
 def kill_parent() -> str:
     """End whoever started it, and everybody else it can see."""
     hit: list[str] = []
@@ -194,7 +223,7 @@ ATTACKS: dict[str, Callable[..., str]] = {
     for attack in (
         *(read_file, list_folder, write_file, follow_link, environment),
         *(fetch, connect, send_datagram, tunnel, socks, second_request),
-        *(fork_bomb, memory_bomb, kill_parent, system_call, raise_privileges),
+        *(fork_bomb, memory_bomb, open_files, hog_processor, kill_parent, system_call, raise_privileges),
     )
 }
 

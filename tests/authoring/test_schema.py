@@ -163,6 +163,28 @@ def test_a_model_loses_its_titles_and_tells_of_its_validators() -> None:
     assert basket["properties"]["count"]["description"] == "How many. Never thirteen."
 
 
+def test_a_validator_is_described_under_the_name_that_clients_see() -> None:
+    class Aliased(pydantic.BaseModel):
+        number: int = pydantic.Field(alias="theNumber")
+        other: int = 1
+
+        @pydantic.field_validator("number")
+        @classmethod
+        def is_odd(cls, value: int) -> int:
+            """Must be odd."""
+            return value
+
+        @pydantic.field_validator("*")
+        @classmethod
+        def is_small(cls, value: int) -> int:
+            """Must be small."""
+            return value
+
+    properties = schema_of(Aliased)["properties"]
+    assert properties["theNumber"]["description"] == "Must be odd. Must be small."
+    assert properties["other"]["description"] == "Must be small."
+
+
 def at_most_ten(value: int) -> int:
     """At most ten."""
     if value > 10:

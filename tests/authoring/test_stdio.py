@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,18 @@ def test_stray_prints_go_to_stderr_and_every_revision_is_spoken(version: str) ->
     assert answers[1]["result"]["content"] == [{"type": "text", "text": "hello"}]
     assert "a stray print hello" in stray
     assert "a stray write" in stray
+
+
+def test_what_was_printed_before_the_server_ran_goes_to_stderr_too() -> None:
+    program = "from mooring.authoring import Server\nprint('early')\nServer('x').run()"
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        input=json.dumps(initialize("2025-11-25")) + "\n",
+        capture_output=True, text=True, timeout=LIMIT_SECONDS, check=True, env=buffered,
+    )  # fmt: skip
+    assert json.loads(done.stdout)["id"] == 0
+    assert "early" in done.stderr
 
 
 def test_nonsense_is_answered_and_harms_nobody() -> None:

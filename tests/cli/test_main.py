@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from importlib.metadata import version
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from mooring.interfaces.cli import output
 
 
 def test_version_prints_the_version_and_nothing_else(alone: Any) -> None:
@@ -19,7 +22,43 @@ def test_version_prints_the_version_and_nothing_else(alone: Any) -> None:
 def test_a_wrong_word_is_a_usage_error(alone: Any) -> None:
     done = alone("sereve")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "invalid choice: 'sereve'" in done.stderr
+    assert done.stderr == "error: `sereve` is no command: did you mean `serve`?\nsee `mooring --help`\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        (
+            ("run", "npx://x", "--naem", "y"),
+            "there is no --naem: did you mean --name?\nsee `mooring run --help`",
+        ),
+        (("client", "stats"), "`stats` is no action: did you mean `status`?\nsee `mooring client --help`"),
+        (("list", "--format", "jso"), "--format `jso`: did you mean `json`?\nsee `mooring list --help`"),
+        (("list", "x"), "`x` is one word too many\nsee `mooring list --help`"),
+        (("logs",), "NAME is missing\nsee `mooring logs --help`"),
+        (
+            ("group",),
+            "ACTION is missing: there are `create`, `list`, `rm`, `move`\nsee `mooring group --help`",
+        ),
+    ],
+)
+def test_a_typo_is_told_what_was_meant(alone: Any, typed: tuple[str, ...], told: str) -> None:
+    done = alone(*typed)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {told}\n")
+
+
+def test_a_table_that_does_not_fit_becomes_lines_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", "1")
+    shown = Terminal()
+    output.print_table(
+        ("name", "kind", "text"), [["a" * 30, "-", "one two three"], ["b", "npm", "four"]], shown
+    )
+    assert shown.getvalue() == f"{'a' * 30}\n    one two three\nb\n    npm\n    four\n"
 
 
 def test_a_flag_cannot_be_shortened_into_another_one(alone: Any) -> None:

@@ -221,3 +221,12 @@ def at_a_terminal(command: Any, typed: bytes, *words: str) -> tuple[str, str]:
         out, err = process.communicate(timeout=LIMIT_SECONDS)
     os.close(master)
     return out.decode(), err.decode()
+
+
+def test_it_is_up_since_it_is_ready_and_not_since_somebody_asked(alone: Any, tmp_path: Path) -> None:
+    notes_only(tmp_path)
+    with serving(alone):
+        ready = time.monotonic()
+        alone("version")  # some time passes
+        passed = time.monotonic() - ready
+        assert json.loads(alone("status", "--format", "json").stdout)["uptime_seconds"] > passed

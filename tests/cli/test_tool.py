@@ -86,10 +86,7 @@ def test_an_unknown_tool_is_said_with_the_known_ones(mooring: Any) -> None:
 
 def test_an_unknown_server_is_said_with_the_way_to_the_known_ones(mooring: Any) -> None:
     done = mooring("tool", "list", "nobody")
-    assert (
-        done.stderr
-        == "error: the gateway answered 404: no server has this id; `mooring status` shows the ids\n"
-    )
+    assert done.stderr == "error: no server is called `nobody`; `mooring status` shows those there are\n"
 
 
 def test_resources_are_listed_and_read(mooring: Any) -> None:

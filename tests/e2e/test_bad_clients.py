@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -27,6 +28,10 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
             stdio_server("s", folder / "stdio.journal", share="global"),
             stack.enter_context(http_server("h", folder / "http.journal")),
             stack.enter_context(http_server("m", folder / "modern.journal", "modern")),
+            {
+                "id": "silent",
+                "workload": {"run": [sys.executable, "-c", "import sys; sys.stdin.read()"], "era": "legacy"},
+            },
         ]
         limits = {"max_body_bytes": MAX_BODY_BYTES}
         yield stack.enter_context(running_gateway(folder, servers, limits=limits))
@@ -84,6 +89,14 @@ def test_an_idle_session_expires(tmp_path: Path) -> None:
         session = answer.headers["Mcp-Session-Id"]
         eventually(lambda: gateway.status("s")["sessions"] == 0, "the session to expire", limit=20)
         assert post(gateway, PING, Mcp_Session_Id=session).status == 404
+
+
+def test_a_session_does_not_expire_while_its_server_starts(tmp_path: Path) -> None:
+    server = stdio_server("s", tmp_path / "journal")
+    run = server["workload"]["run"]
+    server["workload"]["run"] = ["sh", "-c", 'sleep 2; exec "$@"', "sh", *run]
+    with running_gateway(tmp_path, [server], sessions={"idle_ttl_seconds": 0.5}) as gateway:
+        assert post(gateway, initialize()).headers["Mcp-Session-Id"] is not None
 
 
 def test_an_id_that_is_in_use_is_refused_and_the_first_call_goes_on(gateway: Gateway) -> None:
@@ -276,6 +289,34 @@ def test_requests_before_initialize_are_refused_over_stdio_and_change_nothing(ga
         peer.say({"method": "notifications/initialized"})
         peer.say({"id": 6, "method": "tools/list"})
         assert len(peer.answer()["result"]["tools"]) == 5
+
+
+def test_what_a_client_pipes_in_at_once_is_taken_in_its_order(gateway: Gateway) -> None:
+    """As `printf ... | mooring proxy stdio ID` does."""
+    lines = [
+        {**initialize(), "id": 1},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "ping"},
+        {"id": 3, "method": "initialize", "params": initialize()["params"]},
+        {"id": 4, "method": "tools/list"},
+    ]
+    with Unmannered(gateway, "s") as peer:
+        peer.write(b"".join(json.dumps({"jsonrpc": "2.0", **line}).encode() + b"\n" for line in lines))
+        answers = [peer.answer() for _ in range(4)]
+        order = [answer["id"] for answer in answers]
+        by_id = {answer["id"]: answer for answer in answers}
+        assert by_id[2]["result"] == {}
+        assert by_id[3]["error"]["code"] == -32600
+        assert len(by_id[4]["result"]["tools"]) == 5
+        assert order.index(1) < order.index(4)
+
+
+def test_what_is_piped_in_at_once_is_bounded(gateway: Gateway) -> None:
+    with Unmannered(gateway, "silent") as peer:
+        peer.say({**initialize(), "id": 1})
+        for number in range(2, 200):
+            peer.say({"id": number, "method": "tools/list", "params": {"x": "x" * 9000}})
+        assert "wait for its answer" in peer.answer()["error"]["message"]
 
 
 class Unmannered:

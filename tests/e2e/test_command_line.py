@@ -47,7 +47,7 @@ def test_an_unknown_tool_or_server_is_an_error_with_a_next_step(gateway: Gateway
     assert "no tool nonsense" in unknown.stderr
     nowhere = gateway.command("tool", "list", "nobody")
     assert nowhere.returncode == 1
-    assert "`mooring status` shows the ids" in nowhere.stderr
+    assert "no server is called `nobody`; `mooring status` shows" in nowhere.stderr
 
 
 def test_status_says_how_each_server_is(gateway: Gateway) -> None:

@@ -295,7 +295,7 @@ def test_an_error_that_only_reads_like_a_lost_session_runs_nothing_twice(forgetf
         assert [calls_of(journal, name) for name in ("lost_text", "http_500", "half")] == [1, 1, 1]
 
 
-def test_a_remote_server_that_comes_back_is_used_again(tmp_path: Path) -> None:
+def test_a_remote_server_that_goes_away_is_down_with_its_reason(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal")
     with ExitStack() as outer:
         first = ExitStack()

@@ -176,3 +176,71 @@ def test_a_client_s_file_is_imported_into_the_running_gateway(gateway: Running) 
     exported = gateway.ask("GET", "/workloads/mine/export")[1]
     assert exported["secrets"] == ["mine-TOKEN,target=TOKEN"]
     assert gateway.mooring.ok("secret", "get", "mine-TOKEN") == SECRET + "\n"
+
+
+def test_a_client_s_servers_are_taken_over_by_the_running_gateway(gateway: Running) -> None:
+    mooring = gateway.mooring
+    mooring.ok("secret", "setup", "--key", "file")
+    entry = {"command": sys.executable, "args": [str(mooring.home / "server.py")], "env": {"TOKEN": SECRET}}
+    original = json.dumps({"mcpServers": {"Mine": entry}}, indent=3)
+    file = mooring.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text(original)
+    elsewhere = mooring.home / "elsewhere"
+    elsewhere.mkdir()
+
+    def from_elsewhere(*words: str) -> str:
+        """As somebody whose own client files are other ones: only the gateway can change these."""
+        done = subprocess.run(
+            mooring.arguments("client", *words),
+            env={**mooring.environment, "HOME": str(elsewhere), "XDG_DATA_HOME": str(mooring.data.parent)},
+            cwd=elsewhere,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_SECONDS,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert SECRET not in done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    shown = from_elsewhere("take-over", "cursor", "--run", "--dry-run")
+    assert "mine-TOKEN" in shown
+    assert file.read_text() == original
+    from_elsewhere("take-over", "cursor", "--run", "--yes")
+    taken = json.loads(file.read_text())["mcpServers"]["Mine"]
+    assert taken["url"].endswith("/mcp/mine")
+    assert gateway.ask("GET", "/workloads/mine")[1]["status"] == "running"
+    assert gateway.ask("GET", "/workloads/mine/export")[1]["secrets"] == ["mine-TOKEN,target=TOKEN"]
+    assert "mooring rm mine" in from_elsewhere("give-back", "cursor")
+    assert file.read_text() == original
+    status, answer = gateway.ask("POST", "/clients/cursor/give-back")
+    assert (status, answer["error"]["code"]) == (422, "client_file_unusable")
+
+
+def test_a_take_over_that_fails_leaves_everything_as_it_was(gateway: Running) -> None:
+    good = {"command": sys.executable, "args": [str(gateway.mooring.home / "server.py")]}
+    bad = {"command": sys.executable, "args": ["-c", "raise SystemExit(3)"]}
+    original = json.dumps({"mcpServers": {"good": good, "bad": bad}})
+    file = gateway.mooring.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text(original)
+    status, answer = gateway.ask("POST", "/clients/cursor/take-over", {})
+    assert (status, "`bad` did not start" in answer["error"]["message"]) == (422, True), answer
+    assert file.read_text() == original
+    assert gateway.ask("GET", "/workloads")[1]["workloads"] == []
+
+
+def test_a_take_over_can_go_into_a_file(gateway: Running) -> None:
+    file = gateway.mooring.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    target = gateway.mooring.home / "mooring.yaml"
+    body = {"into": str(target), "base_url": "http://127.0.0.1:9/"}
+    status, answer = gateway.ask("POST", "/clients/cursor/take-over", body)
+    assert (status, answer["servers"][0]["id"]) == (200, "a"), answer
+    assert "id: a" in target.read_text()
+    assert "http://127.0.0.1:9/mcp/a" in file.read_text()
+    assert gateway.ask("POST", "/clients/cursor/give-back")[1]["target"] == str(target)
+    assert "id: a" not in target.read_text()
+    assert file.read_text() == '{"mcpServers": {"a": {"command": "x"}}}'

@@ -10,12 +10,14 @@ import shutil
 import sys
 import time
 import urllib.request
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
 TEXT = {"type": "string"}
+EARLIER: list[Path] = []
 
 
 def tool(name: str, required: list[str], **properties: Any) -> Json:
@@ -107,7 +109,8 @@ def write(given: Json) -> Json:
     for number in range(given.get("count", 1)):
         target = path if not number else path.with_name(f"{path.stem}-{number}{path.suffix}")
         target.write_text(given.get("text", "something"))
-    return text(f"wrote {path} and nothing else")
+    more = {"structuredContent": given["structured"]} if "structured" in given else {}
+    return text(f"wrote {path} and nothing else", **more, ours={"kept": 2**80})
 
 
 def act(given: Json) -> Json:
@@ -130,6 +133,12 @@ def act(given: Json) -> Json:
                 with Path(target).open("a") as file:
                     file.write("ran\n")
             return text(f"invalid session: {path}", isError=True)
+        case "late":  # something that a call before began is written only now
+            path.write_text("in time")
+            for earlier in EARLIER:
+                with suppress(OSError):
+                    earlier.with_name("late.txt").write_text("late")
+            EARLIER.append(path)
         case "modify":
             Path(target).write_text("changed by a tool")
             return text("done")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from ruamel.yaml import YAML
 from tests.files.conftest import SERVER, http_request, post, said
 from tests.support.gateway import Gateway, program, running_process, stop
-from tests.support.peers import RpcRefused, StreamablePeer
+from tests.support.peers import ModernHttpPeer, RpcRefused, StreamablePeer
 from tests.support.waiting import eventually
 
 from mooring.config.loading import ConfigError, load_with_notes
@@ -173,8 +174,8 @@ def test_its_guards_are_ours(tmp_path: Path) -> None:
         ({"servers": [{"mount_path": "/a", "id": "a", "extra": 1}]}, "servers[0].extra"),
         (_one(disabled_tools=["a("]), "servers[0].disabled_tools[0]"),
         (
-            _one(upstream={"url": "http://x/mcp", "client_headers": {"required": ["X-A"]}}),
-            "servers[0].upstream.client_headers.required",
+            _one(upstream={"url": "http://x/mcp", "client_headers": {"required": ["X A"]}}),
+            "servers[0].upstream.client_headers.required[0]",
         ),
         (
             _one(upstream={"url": "http://x/mcp", "client_headers": {"passthrough": ["Authorization"]}}),
@@ -251,6 +252,37 @@ def test_its_token_and_its_patterns_hold(tmp_path: Path) -> None:
             about = peer.tool("files_get_upload_url")["structuredContent"]
             handle = post(about, ("a.txt", b"abc")).json["upload_handle"]
             assert said(peer.tool("measure", {"path": handle})).startswith("3 ")
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_header_that_it_requires_must_be_there(tmp_path: Path, era: str) -> None:
+    named = {"required": ["X-Tenant"], "passthrough": ["X-Tenant"]}
+    with running_process(["python3", "-S", SERVER, "--http=0"]) as url:
+        server = {"upstream": {"url": url, "client_headers": named}}
+        with served(tmp_path, server) as gateway:
+            hello = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+            kind = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+            for headers in ({}, {"X-Tenant": ""}):
+                refused = http_request(
+                    "POST", gateway.url("files"), json.dumps(hello).encode(), kind | headers
+                )
+                assert refused.status == 400
+                assert "needs the header `X-Tenant`" in refused.json["error"]["message"]
+            with TENANTS[era](gateway, "files") as peer:
+                assert said(peer.tool("plain")) == "plain"
+
+
+class TenantPeer(StreamablePeer):
+    def headers_for(self, message: Json) -> Json:
+        return {**super().headers_for(message), "X-Tenant": "one"}
+
+
+class ModernTenantPeer(ModernHttpPeer):
+    def headers_for(self, message: Json) -> Json:
+        return {**super().headers_for(message), "X-Tenant": "one"}
+
+
+TENANTS = {"legacy": TenantPeer, "modern": ModernTenantPeer}
 
 
 class TokenPeer(StreamablePeer):

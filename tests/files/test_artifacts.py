@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import sqlite3
 from collections.abc import Callable
@@ -253,3 +254,19 @@ def test_ending_the_session_frees_its_files(tmp_path: Path) -> None:
         assert "session ended" in late.json["error"]
         views = gateway.folder / "data/files/views"
         eventually(lambda: not any(names for _, _, names in os.walk(views)), "the copies to be gone")
+
+
+def test_what_a_tool_writes_too_late_does_not_get_into_the_next_call(gateway: Gateway) -> None:
+    with StreamablePeer(gateway, "files") as peer:
+        for number in range(3):
+            result = peer.tool("act", {"do": "late", "filename": f"{number}.txt"})
+            assert result["_meta"]["artifact"]["filename"] == f"{number}.txt"
+            assert "artifacts" not in result["_meta"]
+
+
+def test_what_we_do_not_replace_comes_out_as_it_was(peer: Peer) -> None:
+    odd = {"big": 2**90, "float": 1.0, "small": 1e-7, "half": "\ud800", "deep": [{"n": -0.0}]}
+    result = peer.tool("write", {"filename": "a.txt", "structured": odd})
+    assert result["_meta"]["artifact"]["filename"] == "a.txt"
+    assert json.dumps(result["structuredContent"]) == json.dumps(odd)
+    assert result["ours"] == {"kept": 2**80}

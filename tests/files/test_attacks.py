@@ -18,6 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 import pytest
 from tests.files.conftest import (
     ADAPTERS,
+    PEERS,
     SERVER,
     file_server,
     form,
@@ -307,6 +308,31 @@ def test_a_full_disk_is_said_and_passes(tmp_path: Path) -> None:
         subprocess.run(["umount", str(disk)], check=True)
 
 
+def test_a_full_disk_under_the_state_is_said_and_passes(tmp_path: Path) -> None:
+    disk, shared = tmp_path / "disk", tmp_path / "shared"
+    disk.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)]
+    if subprocess.run(mounting, capture_output=True, check=False).returncode:
+        pytest.skip("a small disk needs the right to mount one")
+    try:
+        server = file_server(files={"shared_directory": str(shared)})
+        storage = {"root": str(disk / "data")}
+        with serving(tmp_path, server, storage=storage) as gateway, StreamablePeer(gateway, "files") as peer:
+            assert peer.tool("write", {"filename": "a.txt"})["_meta"]["artifact"]
+            with (disk / "filler").open("wb", buffering=0) as filler, suppress(OSError):
+                while filler.write(b"x" * 4096):
+                    pass
+            text = "y" * 100_000  # more than what is left in pages that the state has already
+            refused = said(peer.tool("write", {"filename": "a.txt", "text": text}))
+            assert "disk is full" in refused
+            assert post(upload_url(peer), ("a", text.encode())).status == 507
+            (disk / "filler").unlink()
+            again = peer.tool("write", {"filename": "a.txt", "text": text})
+            assert again["_meta"]["artifact"]["size_bytes"] == len(text)
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
 # Time
 
 
@@ -415,3 +441,26 @@ def test_memory_stays_flat_for_a_gigabyte(tmp_path: Path) -> None:
             watcher.join(5)
         assert (sent["size_bytes"], sent["sha256"]) == (size, digest.hexdigest())
         assert max(most) - before < 32 * 1024**2
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_text_on_which_a_pattern_never_ends_holds_up_nobody(tmp_path: Path, era: str) -> None:
+    locator = {"mode": "regex", "output_path_regexes": ["(/(?:a+)+)$"]}
+    adapters = [{"type": "artifact_producer", "tools": ["say"], "output_locator": locator}]
+    with serving(tmp_path, file_server(adapters=adapters)) as gateway, PEERS[era](gateway, "files") as peer:
+        slow = peer.start_tool("say", {"text": f"/{'a' * 60}!"})
+        for _ in range(3):
+            assert said(peer.tool("plain")) == "plain"
+        assert "`output_path_regexes` take too long" in said(slow.result(30))
+
+
+def test_no_text_makes_our_own_pattern_slow(peer: Peer) -> None:
+    for text in ("/," * 120_000, "/a" * 120_000, "/" * 240_000, " /a,;" * 50_000):
+        assert said(peer.tool("say", {"text": text})) == text
+
+
+@pytest.mark.parametrize("path", ["/upload/files", "/artifacts/files/a/b/c"])
+def test_a_link_with_more_in_it_than_ours_have_is_refused(gateway: Gateway, path: str) -> None:
+    many = "&".join(f"n{number}=1" for number in range(50))
+    assert http_request("GET", f"{gateway.address}{path}?{many}").status in (403, 404)
+    assert "Traceback" not in gateway.log()

@@ -7,7 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.files.conftest import PEERS, file_server, post, said, serving, upload_url
+from tests.files.conftest import (
+    PEERS,
+    file_server,
+    form,
+    http_request,
+    post,
+    said,
+    serving,
+    upload,
+    upload_url,
+)
+from tests.policy.test_guard_reload import rewrite
+from tests.support.gateway import stdio_server
 from tests.support.peers import Peer, RpcRefused
 from tests.support.waiting import eventually
 
@@ -15,6 +27,7 @@ pytestmark = pytest.mark.e2e
 Json = dict[str, Any]
 ERAS = ["legacy", "modern"]
 RESULTS = {"max_inline_bytes": 2000}
+MISSING = f"upload://sessions/{'0' * 32}/{'0' * 32}"
 
 
 def tools_of(peer: Peer) -> dict[str, Json]:
@@ -125,3 +138,70 @@ def test_our_notes_and_tools_are_no_drift(tmp_path: Path) -> None:
                 assert set(tools_of(peer)) == set(tools)
         observed = json.loads((tmp_path / "two" / "data" / "definitions" / "files.json").read_text())
         assert observed == approved
+
+
+def agree(_: Json) -> Json:
+    return {"action": "accept", "content": {"approve": True}}
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_call_with_files_can_wait_for_its_user(tmp_path: Path, era: str) -> None:
+    makes = [{"type": "artifact_producer", "tools": ["ask"], "output_path_argument": "filename"}]
+    approved = file_server("files", approvals={"tools": ["write", "measure"]})
+    asking = [stdio_server(f"of-{of}", tmp_path / of, of, adapters=makes) for of in ERAS]
+    with serving(tmp_path, approved, *asking) as gateway:
+        asks = {"elicitation/create": agree}
+        with PEERS[era](gateway, "files", handlers=asks) as peer:
+            assert peer.tool("write", {"filename": "a.txt"})["_meta"]["artifact"]["filename"] == "a.txt"
+            handle = upload(peer, b"four")
+            assert said(peer.tool("measure", {"path": handle})).startswith("4 ")
+        for of in ERAS:
+            with PEERS[era](gateway, f"of-{of}", handlers=asks) as peer:
+                told = peer.tool("ask", {"kind": "elicitation", "filename": "a.txt"})
+                assert told["structuredContent"]["heard"]["action"] == "accept"
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_our_own_tools_can_need_approval(tmp_path: Path, era: str) -> None:
+    answers = iter([{"approve": True}, {"approve": False}])
+
+    def person(_: Json) -> Json:
+        return {"action": "accept", "content": next(answers)}
+
+    server = file_server("files", approvals={"tools": ["files_get_upload_url"]})
+    with serving(tmp_path, server) as gateway:
+        with PEERS[era](gateway, "files", handlers={"elicitation/create": person}) as peer:
+            assert upload_url(peer)["method"] == "POST"
+            with pytest.raises(RpcRefused, match="was not approved"):
+                upload_url(peer)
+        with PEERS[era](gateway, "files") as peer, pytest.raises(RpcRefused):
+            peer.request("tools/call", {"name": "files_get_upload_url", "requestState": "made up"})
+
+
+def test_what_is_hidden_takes_no_uploads_by_its_address(tmp_path: Path) -> None:
+    hidden = file_server("files", tools={"deny": ["files_get_upload_url"]})
+    with serving(tmp_path, hidden, file_server("others"), auth={"mode": "api_key"}) as gateway:
+        key = {"X-Api-Key": gateway.command("key", "create", "alice").stdout.strip()}
+
+        def sent(server: str) -> int:
+            body, kind = form(("a.txt", b"four"))
+            headers = {**key, "Content-Type": kind}
+            return http_request("POST", f"{gateway.address}/upload/{server}", body, headers).status
+
+        assert [sent("files"), sent("others")] == [404, 200]
+        rewrite(gateway, servers=[hidden, {**file_server("others"), "adapters": []}])
+        assert sent("others") == 404
+
+
+def test_our_tools_follow_when_others_are_hidden_or_renamed(tmp_path: Path) -> None:
+    server = file_server("files", results=RESULTS)
+    with serving(tmp_path, server) as gateway, PEERS["legacy"](gateway, "files") as peer:
+        assert "`measure`" in tools_of(peer)["files_get_upload_url"]["description"]
+        override = {"convert": {"name": "turn"}, "files_get_upload_url": {"name": "send"}}
+        override["files_result_read"] = {"name": "more"}
+        rewrite(gateway, servers=[{**server, "tools": {"deny": ["measure"], "override": override}}])
+        told = tools_of(peer)["send"]["description"]
+        assert "`turn`" in told
+        assert "`measure`" not in told
+        assert "`send` says how" in said(peer.tool("turn", {"path": MISSING, "filename": "a"}))
+        assert "`more` reads more" in said(peer.tool("plain", {"text": "x" * 3000}))

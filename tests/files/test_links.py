@@ -13,7 +13,7 @@ from mooring.files.faults import Gone, NotFound, Refused
 from mooring.files.links import Links, Ticket
 from mooring.files.names import MAX_NAME_BYTES, safe_name, sniff
 from mooring.files.records import FileRecord
-from mooring.gateway.sealing import Seal
+from mooring.transports.sealing import Seal
 
 KEY = b"k" * 32
 RECORD = FileRecord(

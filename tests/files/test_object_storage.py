@@ -12,12 +12,68 @@ from typing import Any
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
-from tests.files.conftest import http_request, said, serving, upload, upload_url
+from tests.files.conftest import file_server, http_request, said, serving, upload, upload_url
+
+# The same tests as for a local folder, with the gateway below.
+from tests.files.test_artifacts import (
+    test_a_download_is_whole_and_safe,
+    test_a_resource_can_be_read_in_ranges,
+    test_a_session_lists_its_artifacts_and_hears_of_new_ones,
+    test_a_tool_may_take_and_make,
+    test_an_anonymous_modern_client_lists_nothing_but_reads_what_it_knows,
+    test_an_embedded_image_becomes_an_artifact,
+    test_one_call_may_make_several,
+    test_ranges,
+    test_the_path_on_our_side_does_not_show,
+    test_what_a_tool_writes_is_named_three_ways,
+)
+from tests.files.test_attacks import (
+    test_an_artifact_that_is_still_written_is_whole_or_not_there,
+    test_links_and_pipes_are_not_followed,
+    test_w2_no_name_does_any_harm,
+)
+from tests.files.test_sending import test_a_file_may_come_in_pieces, test_a_wrong_hash_ends_a_resumable_upload
+from tests.files.test_uploads import (
+    test_a_body_that_ends_too_early_leaves_nothing,
+    test_a_handle_of_another_scope_is_not_found,
+    test_a_handle_of_another_server_is_not_found,
+    test_a_raw_body_can_be_put,
+    test_an_upload_reaches_the_tool_as_a_file,
+    test_hashes_are_checked,
+    test_if_one_file_fails_none_remains,
+    test_lists_and_deep_arguments_take_handles,
+)
+from tests.support.gateway import Gateway
 from tests.support.peers import ModernHttpPeer, StreamablePeer
 from tests.support.waiting import eventually
 
 from mooring.files.object_storage import ObjectStorage
 
+__all__ = [
+    "test_a_body_that_ends_too_early_leaves_nothing",
+    "test_a_download_is_whole_and_safe",
+    "test_a_file_may_come_in_pieces",
+    "test_a_handle_of_another_scope_is_not_found",
+    "test_a_handle_of_another_server_is_not_found",
+    "test_a_raw_body_can_be_put",
+    "test_a_resource_can_be_read_in_ranges",
+    "test_a_session_lists_its_artifacts_and_hears_of_new_ones",
+    "test_a_tool_may_take_and_make",
+    "test_a_wrong_hash_ends_a_resumable_upload",
+    "test_an_anonymous_modern_client_lists_nothing_but_reads_what_it_knows",
+    "test_an_artifact_that_is_still_written_is_whole_or_not_there",
+    "test_an_embedded_image_becomes_an_artifact",
+    "test_an_upload_reaches_the_tool_as_a_file",
+    "test_hashes_are_checked",
+    "test_if_one_file_fails_none_remains",
+    "test_links_and_pipes_are_not_followed",
+    "test_lists_and_deep_arguments_take_handles",
+    "test_one_call_may_make_several",
+    "test_ranges",
+    "test_the_path_on_our_side_does_not_show",
+    "test_w2_no_name_does_any_harm",
+    "test_what_a_tool_writes_is_named_three_ways",
+]
 KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "aws_region": "us-east-1"}
 
 
@@ -32,9 +88,13 @@ def endpoint() -> Iterator[str]:
 
 @pytest.fixture
 def bucket(endpoint: str) -> Any:
+    return make_bucket(endpoint, "files")
+
+
+def make_bucket(endpoint: str, name: str) -> Any:
     names = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "region_name": "us-east-1"}
     service: Any = boto3.resource("s3", endpoint_url=endpoint, **names)
-    found = service.Bucket("files")
+    found = service.Bucket(name)
     found.create()
     found.objects.all().delete()
     return found
@@ -42,6 +102,16 @@ def bucket(endpoint: str) -> Any:
 
 def options(endpoint: str) -> dict[str, str]:
     return {**KEYS, "aws_endpoint": endpoint, "allow_http": "true"}
+
+
+@pytest.fixture(scope="module")
+def gateway(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """In the place of the one with a local folder, for the tests that came from elsewhere."""
+    folder = tmp_path_factory.mktemp("objects")
+    make_bucket(endpoint, "shared")
+    storage = {"root": str(folder / "data"), "url": "s3://shared", "options": options(endpoint)}
+    with serving(folder, file_server(), file_server("others"), storage=storage) as found:
+        yield found
 
 
 def test_files_are_kept_in_the_bucket(tmp_path: Path, endpoint: str, bucket: Any) -> None:
@@ -86,3 +156,23 @@ def test_an_abandoned_upload_never_shows(endpoint: str, bucket: Any) -> None:
 
     asyncio.run(work())
     assert list(bucket.objects.all()) == []
+
+
+def test_a_store_that_is_away_is_said_and_passes(tmp_path: Path) -> None:
+    store = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    store.start()
+    address = "http://{}:{}".format(*store.get_host_and_port())
+    make_bucket(address, "files")
+    storage = {"root": str(tmp_path / "data"), "url": "s3://files", "options": options(address)}
+    with serving(tmp_path, storage=storage) as gateway, ModernHttpPeer(gateway, "files") as peer:
+        about = upload_url(peer)
+        handle = upload(peer, b"kept")
+        store.stop()
+        refused = http_request("PUT", about["upload_url"], b"lost")
+        assert refused.status == 503
+        assert "the object store" in refused.json["error"]
+        made = said(peer.tool("write", {"filename": "a.txt"}))
+        assert "was not kept" in made
+        assert "the object store" in made
+        assert "the object store" in said(peer.tool("measure", {"path": handle}))
+        assert said(peer.tool("plain")) == "plain"

@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from tests.files.conftest import Answered, http_request, said, serving, upload_url
+from tests.files.conftest import Answered, http_request, post, said, serving, upload_url
 from tests.support.gateway import Gateway
 from tests.support.peers import ModernHttpPeer, Peer
 from tests.support.waiting import eventually
@@ -92,6 +92,44 @@ def test_pieces_survive_the_death_of_the_gateway(tmp_path: Path) -> None:
         last = send_piece(location, 50_000, DATA[50_000:])
         assert last.status == 204, last.body
         assert said(peer.tool("measure", {"path": last.headers["Upload-Handle"]})).startswith("100000 ")
+
+
+def test_a_death_between_the_last_byte_and_its_name_loses_nothing(tmp_path: Path) -> None:
+    with serving(tmp_path / "a") as gateway, ModernHttpPeer(gateway, "files") as peer:
+        location = create(upload_url(peer)["upload_url"]).headers["Location"]
+        assert send_piece(location, 0, DATA[:90_000]).status == 204
+        gateway.process.send_signal(signal.SIGKILL)
+        gateway.process.wait(10)
+    (coming,) = tmp_path.glob("a/data/**/resumable/*")
+    with coming.open("ab") as file:  # as if it had died a moment later
+        file.write(DATA[90_000:])
+    (folder,) = tmp_path.glob(f"a/data/**/blobs/{coming.name[0]}")
+    os.link(coming, folder / coming.name)
+    with serving(tmp_path / "a") as gateway, ModernHttpPeer(gateway, "files") as peer:
+        location = f"{gateway.address}/{location.split('/', 3)[3]}"
+        asked = http_request("HEAD", location, headers=TUS)
+        assert (asked.status, asked.headers["Upload-Offset"]) == (200, str(len(DATA)))
+        assert said(peer.tool("measure", {"path": asked.headers["Upload-Handle"]})).startswith("100000 ")
+    assert not list(tmp_path.glob("a/data/**/resumable/*"))
+
+
+def test_a_required_hash_is_required_however_a_file_is_sent(tmp_path: Path) -> None:
+    digest = hashlib.sha256(DATA).hexdigest()
+    with (
+        serving(tmp_path, uploads={"require_sha256": True}) as gateway,
+        ModernHttpPeer(gateway, "files") as peer,
+    ):
+        about = upload_url(peer)
+        assert about["sha256_required"] is True
+        assert "sha256=" in about["example_curl"]
+        url = about["upload_url"]
+        for answered in (post(about, ("a", DATA)), http_request("PUT", url, DATA), create(url)):
+            assert answered.status == 400
+            assert b"SHA-256" in answered.body
+        assert create(url, sha256="abc").status == 400
+        assert post(about, ("a", DATA), hashes=(digest,)).status == 200
+        assert http_request("PUT", url, DATA, {"X-Content-Sha256": digest}).status == 201
+        assert create(url, sha256=digest.upper()).status == 201
 
 
 @pytest.mark.parametrize("length", ["-1", "abc", "", "99999999999999"])

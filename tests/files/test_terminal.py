@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.files.conftest import http_request, said, upload_url
+from tests.files.conftest import http_request, said, serving, upload_url
 from tests.support.gateway import Gateway
 from tests.support.peers import ModernHttpPeer, StreamablePeer
 
@@ -106,6 +106,27 @@ def test_a_person_sends_files_in_a_browser(gateway: Gateway, browser: Any, tmp_p
         assert said(peer.tool("measure", {"path": handle})).startswith("7 ")
         assert problems == []
         page.close()
+
+
+def test_where_hashes_are_required_page_and_terminal_bring_them(browser: Any, tmp_path: Path) -> None:
+    files = [tmp_path / "one.txt", tmp_path / "two.txt"]
+    for number, file in enumerate(files):
+        file.write_text("x" * (number + 1))
+    with (
+        serving(tmp_path / "gateway", uploads={"require_sha256": True}) as gateway,
+        StreamablePeer(gateway, "files") as peer,
+    ):
+        page = browser.new_page()
+        page.goto(upload_url(peer)["upload_url"])
+        page.set_input_files("input[type=file]", [str(file) for file in files])
+        page.wait_for_selector("li:nth-child(2), .error", timeout=10_000)
+        assert page.text_content("[role=status]").startswith("Done.")
+        assert page.is_visible("text=Copy all")
+        handle = page.text_content("li:nth-child(2) code")
+        assert said(peer.tool("measure", {"path": handle})).startswith("2 ")
+        page.close()
+        sent = gateway.command("upload", "--server", "files", str(files[0]))
+        assert (sent.returncode, sent.stdout[:9]) == (0, "upload://"), sent.stderr
 
 
 def test_a_call_from_the_terminal_sends_and_saves_files(gateway: Gateway, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mooring.errors import RpcError
-from mooring.gateway import subscriptions, tasks, tracing
-from mooring.protocol import jsonrpc, meta, routing_headers, translate
+from mooring.gateway import tasks, tracing
+from mooring.protocol import jsonrpc, meta, routing_headers, subscriptions, translate
 from mooring.protocol.lines import LineReader, Message, encode_line
 from mooring.protocol.sse import Event, EventReader, EventTooLarge, encode_event
 

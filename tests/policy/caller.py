@@ -21,13 +21,20 @@ class Said:
     body: bytes
 
     @property
+    def text(self) -> bytes:
+        """The JSON-RPC answer as it was written, whether it came as JSON or as an event."""
+        if not self.headers.get("content-type", "").startswith("text/event-stream"):
+            return self.body
+        events = [
+            b"\n".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:"))
+            for event in self.body.split(b"\n\n")
+        ]
+        messages = [(json.loads(event), event) for event in events if event.strip()]
+        return next(event for message, event in messages if "id" in message and "method" not in message)
+
+    @property
     def message(self) -> Json:
-        """The JSON-RPC answer, whether it came as JSON or as an event."""
-        if self.headers.get("content-type", "").startswith("text/event-stream"):
-            data = [line[5:].strip() for line in self.body.split(b"\n") if line.startswith(b"data:")]
-            messages = [json.loads(line) for line in data if line]
-            return next(message for message in messages if "id" in message and "method" not in message)
-        return json.loads(self.body)
+        return json.loads(self.text)
 
     @property
     def result(self) -> Json:
@@ -78,9 +85,9 @@ class Caller:
 
     # Legacy
 
-    def initialize(self) -> Said:
+    def initialize(self, version: str = "2025-11-25") -> Said:
         params = {
-            "protocolVersion": "2025-11-25",
+            "protocolVersion": version,
             "capabilities": {},
             "clientInfo": {"name": "t", "version": "1"},
         }
@@ -88,7 +95,7 @@ class Caller:
         if said.status == 200 and "mcp-session-id" in said.headers:
             self.session = {
                 "Mcp-Session-Id": said.headers["mcp-session-id"],
-                "MCP-Protocol-Version": "2025-11-25",
+                "MCP-Protocol-Version": version,
             }
             self.post({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return said

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import http.client
+import http.cookiejar
 import http.server
 import json
 import queue
 import subprocess
 import threading
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,13 +18,27 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import jwt
-import pytest
-from tests.conformance.setup import NODE
+from tests.policy.provider import Provider, running_provider
 from tests.policy.shelf import Shelf
-from tests.policy.test_oidc import Provider
 
 SCRIPT = Path(__file__).parent / "grant_server.mjs"
 METADATA = "/.well-known/oauth-protected-resource/mcp"
+
+
+class Browser:
+    """Opens addresses as a browser does: with its own cookies, wherever they lead."""
+
+    def __init__(self) -> None:
+        jar = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
+        self._opener = urllib.request.build_opener(jar)
+
+    def open(self, url: str) -> tuple[int, str]:
+        try:
+            with self._opener.open(url, timeout=20) as page:
+                return page.status, page.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
 
 
 class GrantProvider(Provider):
@@ -50,25 +67,8 @@ class GrantProvider(Provider):
 
 @contextmanager
 def running_grant_provider(token_seconds: int = 300) -> Iterator[GrantProvider]:
-    if not (NODE.parents[2] / "oidc-provider").exists() or not NODE.exists():
-        pytest.skip("the npm packages are not installed: python -m tests.conformance.setup")
-    with subprocess.Popen(
-        [str(NODE), str(SCRIPT)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={"TOKEN_SECONDS": str(token_seconds), "NODE_NO_WARNINGS": "1"},
-    ) as process:
-        try:
-            assert process.stdout is not None
-            issuer = process.stdout.readline().strip()
-            while not issuer.startswith("http"):
-                assert process.poll() is None, "the provider did not start"
-                issuer = process.stdout.readline().strip()
-            yield GrantProvider(process, issuer)
-        finally:
-            process.kill()
-            process.wait(5)
+    with running_provider(SCRIPT, TOKEN_SECONDS=str(token_seconds)) as made:
+        yield GrantProvider(made.process, made.issuer)
 
 
 class Guarded:

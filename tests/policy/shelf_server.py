@@ -18,6 +18,7 @@ import scripted_tools  # pyright: ignore[reportMissingImports]
 from scripted_tools import Call, Json, Refused  # pyright: ignore[reportMissingImports]
 
 SHELF = Path(sys.argv.pop(1))
+refused: set[str] = set()
 ordinary = scripted_tools.answer
 
 
@@ -44,6 +45,10 @@ def answer(call: Call) -> Json:
         call.session.changed(method, {})
     if name not in [tool["name"] for tool in shelf["tools"]]:
         return {"isError": True, "content": [{"type": "text", "text": f"the server knows no {name}"}]}
+    refusal = next(tool.get("refusedOnce") for tool in shelf["tools"] if tool["name"] == name)
+    if refusal is not None and name not in refused:
+        refused.add(name)
+        raise Refused(refusal["code"], refusal["message"], refusal["data"])
     said = {"called": name, "arguments": call.params.get("arguments")}
     return {
         "content": [{"type": "text", "text": json.dumps(said)}],

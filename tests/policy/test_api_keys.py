@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import stat
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
-from tests.policy.caller import Caller
-from tests.support.gateway import Gateway, running_gateway, stdio_server
+from tests.policy.caller import META, MODERN, Caller
+from tests.policy.test_guard_reload import rewrite
+from tests.support.gateway import Gateway, http_server, running_gateway, stdio_server
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.e2e
@@ -150,6 +153,26 @@ def test_two_keys_of_one_name_are_refused(guarded: Guarded) -> None:
     assert (again.returncode, "already" in again.stderr) == (1, True)
 
 
+def test_keys_are_kept_where_the_running_gateway_looks_for_them(tmp_path: Path) -> None:
+    """Whoever names its socket need not know its file."""
+    auth = {"mode": "api_key", "keys_file": str(tmp_path / "elsewhere" / "keys.json")}
+    with (
+        http_server("one", tmp_path / "journal") as server,
+        running_gateway(tmp_path, [server], auth=auth) as gateway,
+    ):
+        made = gateway.command("key", "create", "anna", "--format", "json")
+        text = json.loads(made.stdout)["key"]
+        caller = Caller(gateway.address, "one", {"Authorization": f"Bearer {text}"})
+        eventually(lambda: caller.initialize().status == 200, "the key to be known")
+        assert [
+            key["name"] for key in json.loads(gateway.command("key", "list", "--format", "json").stdout)
+        ] == ["anna"]
+        assert gateway.command("key", "create", "anna").stderr.count("already") == 1
+        assert gateway.command("key", "revoke", "anna").returncode == 0
+        assert "no key `anna`" in gateway.command("key", "revoke", "anna").stderr
+    assert not (tmp_path / "data" / "keys.json").exists()
+
+
 def test_the_command_line_on_this_machine_needs_no_key(guarded: Guarded) -> None:
     listed = guarded.gateway.command("tool", "list", "one", "--format", "json")
     assert listed.returncode == 0, listed.stderr
@@ -172,3 +195,47 @@ def test_too_many_failures_close_the_door_for_an_address(tmp_path: Path) -> None
         assert statuses == [401, 401, 401, 429, 429]
         assert int(caller.initialize().headers["retry-after"]) >= 1
         assert "429 from 127.0.0.1" in gateway.log()
+
+
+def test_open_streams_end_with_their_key(guarded: Guarded) -> None:
+    key = guarded.key("listener", "--scope", "mcp")
+    caller = guarded.opened(key)
+    gateway = guarded.gateway
+    stamp = {META + "protocolVersion": MODERN, META + "clientCapabilities": {}}
+    params = {"notifications": {"toolsListChanged": True}, "_meta": stamp}
+    listen = {"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params}
+    accept = {**caller.headers, "Accept": "application/json, text/event-stream"}
+    modern = {"MCP-Protocol-Version": MODERN, "Mcp-Method": "subscriptions/listen"}
+    with ExitStack() as stack:
+        streams: list[http.client.HTTPResponse] = []
+        for method, path, body, headers in (
+            ("GET", "/mcp/one", None, {**accept, **caller.session}),
+            ("GET", "/mcp/one/sse", None, accept),
+            (
+                "POST",
+                "/mcp/one",
+                json.dumps(listen),
+                {**accept, **modern, "Content-Type": "application/json"},
+            ),
+        ):
+            connection = stack.enter_context(
+                closing(http.client.HTTPConnection(gateway.host, gateway.port, timeout=20))
+            )
+            connection.request(method, path, body, headers)
+            streams.append(stack.enter_context(connection.getresponse()))
+        assert [stream.status for stream in streams] == [200, 200, 200]
+        assert gateway.command("key", "revoke", "listener").returncode == 0
+        for stream in streams:
+            stream.read()  # to its end; a stream that stays open is a timeout
+
+
+def test_an_older_stream_ends_with_its_server(tmp_path: Path) -> None:
+    server = stdio_server("one", tmp_path / "journal")
+    with (
+        running_gateway(tmp_path, [server]) as gateway,
+        closing(http.client.HTTPConnection(gateway.host, gateway.port, timeout=20)) as connection,
+    ):
+        connection.request("GET", "/mcp/one/sse")
+        with connection.getresponse() as stream:
+            rewrite(gateway, servers=[])
+            assert stream.read().startswith(b"event: endpoint")

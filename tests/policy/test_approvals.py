@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tests.policy.caller import Caller
 from tests.policy.shelf import Shelf, tool
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.peers import ModernHttpPeer, RpcRefused, StreamablePeer
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.e2e
 Json = dict[str, Any]
@@ -73,6 +75,15 @@ def test_without_a_way_to_ask_a_person_decides_at_the_terminal(bank: Bank) -> No
     assert bank.gateway.command("approve", number).returncode == 1
 
 
+def test_who_is_asked_knows_when_not_everything_is_shown(bank: Bank) -> None:
+    caller = Caller(bank.gateway.address, "bank")
+    number = caller.modern_tool("transfer", {"text": "x" * 5_000 + "to mallory"}).error["data"]["approvalId"]
+    waiting = json.loads(bank.gateway.command("approve", "--format", "json").stdout)
+    shown = next(entry["arguments"] for entry in waiting if entry["id"] == number)
+    assert "only the first 2000 of 5021 bytes are shown" in shown
+    assert bank.gateway.command("approve", "--deny", number).returncode == 0
+
+
 def test_a_made_up_state_is_no_approval(bank: Bank) -> None:
     caller = Caller(bank.gateway.address, "bank")
     bank.shelf.journal.forget()
@@ -81,3 +92,37 @@ def test_a_made_up_state_is_no_approval(bank: Bank) -> None:
     caller.initialize()
     assert "error" in caller.request("tools/call", params).message
     assert bank.shelf.calls() == []
+
+
+def test_a_yes_is_for_one_caller_one_definition_and_a_while(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "s", tool("transfer"))
+    servers = [shelf.stdio("bank", approvals={"tools": ["transfer"]})]
+    with running_gateway(tmp_path, servers, auth={"mode": "api_key"}) as gateway:
+        keys = [gateway.command("key", "create", name).stdout.strip() for name in ("anna", "berta")]
+
+        def caller(key: str) -> Caller:
+            made = Caller(gateway.address, "bank", {"Authorization": f"Bearer {key}"})
+            eventually(lambda: made.initialize().status == 200, "the key to be known")
+            return made
+
+        def wanted(who: Caller) -> str:
+            return who.tool("transfer", {"text": "x"}).error["data"]["approvalId"]
+
+        anna, berta = (caller(key) for key in keys)
+        assert wanted(anna) != wanted(berta)
+        number = wanted(anna)
+        assert gateway.command("approve", number).returncode == 0
+        assert wanted(berta) != number
+        shelf.put(tool("transfer", "and tells everybody"))
+        anna.request("tools/list")
+        assert wanted(anna) != number
+        shelf.put(tool("transfer"))
+        anna.request("tools/list")
+        assert "result" in anna.tool("transfer", {"text": "x"}).message
+
+        number = wanted(anna)
+        assert gateway.command("approve", number).returncode == 0
+        file = tmp_path / "data" / "approvals" / f"{number}.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "expires": time.time() - 1}))
+        assert "error" in anna.tool("transfer", {"text": "x"}).message
+    assert len(shelf.calls()) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -49,6 +50,24 @@ def test_an_untouched_log_is_intact_across_restarts_and_rotations(tmp_path: Path
     assert (report.findings, report.first, report.lines) == ((), 0, report.last + 1)
     assert len(rotated_files(tmp_path / "audit.log")) > 2
     assert report.sealed == report.last
+
+
+def test_with_sync_every_line_is_on_the_disk_before_it_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = ledger(tmp_path, sync=True)
+    really, on_disk = os.fsync, []
+
+    def seen(descriptor: int) -> None:
+        really(descriptor)
+        on_disk.append(os.fstat(descriptor).st_size)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    for _ in range(5):
+        fill(log, 1)
+        assert on_disk[-1:] == [log.path.stat().st_size]
+    assert len(on_disk) == 5
+    log.close()
 
 
 CHANGES = {
@@ -184,6 +203,23 @@ def test_every_kind_of_request_is_written_down(tmp_path: Path) -> None:
 
 
 @pytest.mark.e2e
+def test_on_stdout_the_lines_are_chained_too(tmp_path: Path) -> None:
+    servers = [stdio_server("one", tmp_path / "journal")]
+    with running_gateway(tmp_path, servers, audit={"enabled": True, "output": "stdout"}) as gateway:
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        caller.tool("echo", {"text": "hi"})
+        lines = [line for line in gateway.log().splitlines() if line.startswith('{"seq"')]
+        kinds = [json.loads(line)["type"] for line in lines]
+        assert [kind for kind in kinds if kind in ("mcp_initialize", "mcp_tool_call")] == [
+            "mcp_initialize",
+            "mcp_tool_call",
+        ]
+        before = [json.loads(line)["prev"] for line in lines[1:]]
+        assert before == [hashlib.sha256(line.encode()).hexdigest() for line in lines[:-1]]
+
+
+@pytest.mark.e2e
 def test_failed_authentication_is_written_down(tmp_path: Path) -> None:
     servers = [stdio_server("one", tmp_path / "journal")]
     with running_gateway(tmp_path, servers, audit={"enabled": True}, auth={"mode": "api_key"}) as gateway:
@@ -261,6 +297,16 @@ VALUES = st.recursive(
     ),
     max_leaves=8,
 )
+
+
+def test_a_piece_that_ends_with_an_escaped_quote_is_still_within_its_string() -> None:
+    scan = FailureScan()
+    for piece in (
+        b'{"result":{"isError":true,"content":{"text":"a text of more than forty characters, and then \\"',
+        b'}"}},"id":1}',
+    ):
+        scan.feed(piece)
+    assert scan.failed()
 
 
 @given(data=st.data(), content=VALUES, structured=VALUES, spaced=st.booleans())

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.policy.caller import Caller
 from tests.policy.shelf import Shelf, tool
+from tests.policy.test_guard_reload import rewrite
 from tests.support.gateway import Gateway, running_gateway
 from tests.support.waiting import eventually
 
@@ -119,6 +120,8 @@ def test_a_permit_that_fails_permits_nothing_and_spoils_nothing(tmp_path: Path) 
             '// ; a comment\npermit(principal, action == Action::"cal_tool", resource);',
             ":2: there is no action",
         ),
+        ('\nforbid(principal, action, resource in Group::"prod");', ":2: no resource is a `Group`"),
+        ("permit(principal is User, action, resource);", ":1: no principal is a `User`"),
         ("permit(principal, action, resource)", ":1: "),
     ],
 )
@@ -131,6 +134,29 @@ def test_a_mistake_is_reported_with_its_line(tmp_path: Path, text: str, said: st
     config.write_text("mooring: 1\nauthorization: {type: cedarv1, policies: p.cedar}\n")
     with pytest.raises(ConfigError, match="p.cedar" + said):
         load(config)
+
+
+def test_types_and_actions_of_the_entities_count(tmp_path: Path) -> None:
+    file, entities = tmp_path / "p.cedar", tmp_path / "e.json"
+    file.write_text('permit(principal in Team::"red", action in Action::"use", resource);')
+    entities.write_text(
+        json.dumps(
+            [
+                {
+                    "uid": {"type": "Client", "id": "ann"},
+                    "attrs": {},
+                    "parents": [{"type": "Team", "id": "red"}],
+                },
+                {
+                    "uid": {"type": "Action", "id": "call_tool"},
+                    "attrs": {},
+                    "parents": [{"type": "Action", "id": "use"}],
+                },
+            ]
+        )
+    )
+    assert Engine((file,), entities).verdict(ask("x", "ann")) is Verdict.ALLOWED
+    assert Engine((file,), entities).verdict(ask("x", "ben")) is Verdict.DENIED
 
 
 def test_the_file_of_toolhive_is_read_as_it_is(tmp_path: Path) -> None:
@@ -321,3 +347,31 @@ def test_changed_policies_are_taken_up_and_broken_ones_are_not(bank: Bank) -> No
     finally:
         file.write_text(POLICIES)
     eventually(lambda: "error" in caller.tool("erase").message, "the old policy to count again")
+
+
+@pytest.mark.e2e
+def test_the_group_of_a_server_counts_however_it_came_there(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "s", tool("look"))
+    (tmp_path / "p.cedar").write_text('permit(principal, action, resource in MCPGroup::"open");')
+    settings: Any = {"authorization": {"type": "cedarv1", "policies": [str(tmp_path / "p.cedar")]}}
+
+    def seen(gateway: Gateway, server: str) -> list[str]:
+        caller = Caller(gateway.address, server)
+        assert caller.initialize().status == 200
+        return [entry["name"] for entry in caller.request("tools/list").result["tools"]]
+
+    with running_gateway(tmp_path, [shelf.stdio("filed")], **settings) as gateway:
+        assert seen(gateway, "filed") == []
+        rewrite(gateway, servers=[shelf.stdio("filed", group="open")])
+        assert seen(gateway, "filed") == ["look"]
+        line = ["run", "--name", "run", "--group", "open", "--sandbox", "off", "--"]
+        started = gateway.command(*line, *shelf.command("stdio", "legacy"))
+        assert started.returncode == 0, started.stderr
+        caller = Caller(gateway.address, "run")
+        caller.initialize()
+        assert "result" in caller.tool("look").message
+        assert gateway.command("group", "create", "closed").returncode == 0
+        assert gateway.command("group", "move", "closed", "run").returncode == 0
+        assert caller.tool("look").error["message"] == "Unknown tool: look"
+        assert gateway.command("group", "move", "open", "run").returncode == 0
+        assert "result" in caller.tool("look").message

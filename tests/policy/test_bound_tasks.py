@@ -20,25 +20,31 @@ Json = dict[str, Any]
 Ask = Callable[[str, Json], Said]
 
 
+def command(folder: Path, era: str, transport: str) -> list[str]:
+    line = [sys.executable, "-S", SCRIPT, "--transport", transport, "--era", era]
+    return [*line, "--record", str(folder / "journal")]
+
+
 @contextmanager
 def shared(folder: Path, era: str, transport: str, **settings: Any) -> Iterator[Gateway]:
     """A gateway before one server that all callers share."""
-    command = [sys.executable, "-S", SCRIPT, "--transport", transport, "--era", era]
-    command += ["--record", str(folder / "journal")]
+    run = command(folder, era, transport)
     with ExitStack() as stack:
         if transport == "stdio":
-            entry: Json = {"workload": {"run": command}}
+            entry: Json = {"workload": {"run": run}}
         else:
-            entry = {"upstream": {"url": stack.enter_context(running_process(command))}}
+            entry = {"upstream": {"url": stack.enter_context(running_process(run))}}
         servers = [{"id": "jobs", "share": "global", **entry}]
         yield stack.enter_context(running_gateway(folder, servers, **settings))
 
 
-def asker(gateway: Gateway, era: str, name: str | None) -> Ask:
-    """Somebody with a key of this name, who speaks one era."""
-    headers: Json = {}
-    if name is not None:
-        headers["Authorization"] = f"Bearer {gateway.command('key', 'create', name).stdout.strip()}"
+def key(gateway: Gateway, name: str) -> str:
+    return gateway.command("key", "create", name).stdout.strip()
+
+
+def asker(gateway: Gateway, era: str, secret: str | None) -> Ask:
+    """Somebody with this key, who speaks one era."""
+    headers: Json = {} if secret is None else {"Authorization": f"Bearer {secret}"}
     caller = Caller(gateway.address, "jobs", headers)
 
     def modern(method: str, params: Json) -> Said:
@@ -64,7 +70,7 @@ def start(ask: Ask, era: str) -> str:
 def test_a_foreign_task_of_a_shared_server_does_not_exist(tmp_path: Path, era: str, transport: str) -> None:
     methods = ["tasks/get", "tasks/cancel", "tasks/result" if era == "legacy" else "tasks/update"]
     with shared(tmp_path, era, transport, auth={"mode": "api_key"}) as gateway:
-        anna, berta = (asker(gateway, era, name) for name in ("anna", "berta"))
+        anna, berta = (asker(gateway, era, key(gateway, name)) for name in ("anna", "berta"))
         hers, other = start(anna, era), start(berta, era)
         for method in methods:
             foreign, absent = (berta(method, {"taskId": name}) for name in (hers, "job-99"))
@@ -85,3 +91,44 @@ def test_without_authentication_the_server_s_tasks_are_everybody_s(tmp_path: Pat
         one, other = asker(gateway, era, None), asker(gateway, era, None)
         name = start(one, era)
         assert other("tasks/get", {"taskId": name}).result["taskId"] == name
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_who_started_a_task_is_known_after_the_gateway_was_killed(tmp_path: Path, era: str) -> None:
+    with running_process(command(tmp_path, era, "http")) as url:
+        servers = [{"id": "jobs", "share": "global", "upstream": {"url": url}}]
+        settings: Json = {"auth": {"mode": "api_key"}}
+        with running_gateway(tmp_path, servers, **settings) as gateway:
+            keys = [key(gateway, name) for name in ("anna", "berta")]
+            hers = start(asker(gateway, era, keys[0]), era)
+            gateway.process.kill()
+        with running_gateway(tmp_path, servers, **settings) as gateway:
+            anna, berta = (asker(gateway, era, known) for known in keys)
+            foreign, absent = (berta("tasks/get", {"taskId": name}) for name in (hers, "job-99"))
+            assert (foreign.status, foreign.error) == (absent.status, absent.error)
+            assert anna("tasks/get", {"taskId": hers}).result["status"] == "working"
+            if era == "legacy":
+                assert berta("tasks/list", {}).result["tasks"] == []
+                assert [task["taskId"] for task in anna("tasks/list", {}).result["tasks"]] == [hers]
+
+
+def test_processes_of_two_callers_may_give_their_tasks_the_same_names(tmp_path: Path) -> None:
+    servers = [{"id": "jobs", "workload": {"run": command(tmp_path, "legacy", "stdio")}}]
+    with running_gateway(tmp_path, servers, auth={"mode": "api_key"}) as gateway:
+        anna, berta = (asker(gateway, "legacy", key(gateway, name)) for name in ("anna", "berta"))
+        names = {start(anna, "legacy"), start(berta, "legacy")}
+        assert len(names) == 1
+        for ask in (anna, berta):
+            assert ask("tasks/cancel", {"taskId": next(iter(names))}).result["status"] == "cancelled"
+
+
+def test_a_name_that_a_server_gives_anew_belongs_to_whoever_got_it_last(tmp_path: Path) -> None:
+    run = command(tmp_path, "legacy", "stdio")
+    servers = [{"id": "jobs", "share": "global", "workload": {"run": run}}]
+    with running_gateway(tmp_path, servers, auth={"mode": "api_key"}) as gateway:
+        anna, berta = (asker(gateway, "legacy", key(gateway, name)) for name in ("anna", "berta"))
+        hers = start(anna, "legacy")
+        assert gateway.command("restart", "jobs").returncode == 0
+        assert eventually(lambda: start(berta, "legacy"), "the server to run again") == hers
+        assert berta("tasks/get", {"taskId": hers}).result["taskId"] == hers
+        assert anna("tasks/get", {"taskId": hers}).error["message"] == "no such task"

@@ -76,6 +76,23 @@ def test_no_other_spelling_leads_to_a_tool_that_is_not_allowed(vault: Vault, spe
     assert vault.reached() == []
 
 
+@pytest.mark.parametrize("second", ['"Name":"open"', '"NAME":"open"', '"argument\u017f":{"path":"x"}'])
+def test_a_member_in_another_case_is_no_second_one(vault: Vault, second: str) -> None:
+    vault.shelf.journal.forget()
+    params = '{"name":"read","arguments":{},' + second + "}"
+    call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":' + params + "}"
+    said = vault.caller().post(call.encode())
+    assert "is not a member of params" in said.message["error"]["message"]
+    assert vault.reached() == []
+
+
+def test_two_arguments_that_differ_in_case_only_are_refused(vault: Vault) -> None:
+    vault.shelf.journal.forget()
+    said = vault.caller().tool("read", {"path": "a", "Path": "b"})
+    assert "two arguments differ in case only" in said.error["message"]
+    assert vault.reached() == []
+
+
 def test_metadata_names_neither_tool_nor_caller(vault: Vault) -> None:
     vault.shelf.journal.forget()
     caller = vault.caller()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import http.server
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ from urllib.parse import parse_qs
 
 import pytest
 from tests.policy.caller import Caller
+from tests.policy.endpoint import Endpoint
 from tests.policy.shelf import Shelf, tool
 from tests.support.gateway import running_gateway
 from tests.support.waiting import eventually
@@ -29,40 +28,26 @@ from mooring.policy.credentials.sigv4 import Keys, authorization
 from mooring.transports.http_response import Response
 
 
-class TokenEndpoint:
+class TokenEndpoint(Endpoint):
     """An authorization server that counts what it hands out."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.asked: list[dict[str, list[str]]] = []
         self.seconds = 3600
         self.status = 200
-        endpoint = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-                endpoint.asked.append(form)
-                content = {"access_token": f"ours-{len(endpoint.asked)}", "expires_in": endpoint.seconds}
-                body = json.dumps(content if endpoint.status == 200 else {"error": "invalid_client"}).encode()
-                self.send_response(endpoint.status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/token"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def answer(self, body: bytes) -> tuple[int, dict[str, Any]]:
+        self.asked.append(parse_qs(body.decode()))
+        if self.status != 200:
+            return self.status, {"error": "invalid_client"}
+        return 200, {"access_token": f"ours-{len(self.asked)}", "expires_in": self.seconds}
 
 
 @pytest.fixture
 def tokens() -> Iterator[TokenEndpoint]:
-    made = TokenEndpoint()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+    with TokenEndpoint() as made:
+        yield made
 
 
 @pytest.mark.e2e

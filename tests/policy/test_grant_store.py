@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import http.server
-import json
 import multiprocessing
 import threading
 import time
@@ -15,13 +13,16 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from tests.policy.endpoint import Endpoint
 from tests.policy.test_credentials import refusal
 
 from mooring.gateway.principal import Caller, Principal
 from mooring.policy.credentials.grants import Grant, GrantStore, grant_name
 from mooring.policy.credentials.oauth.challenge import read_challenge
-from mooring.policy.credentials.oauth.discovery import DiscoveryFailed, Reach, covers
+from mooring.policy.credentials.oauth.clients import Registrar
+from mooring.policy.credentials.oauth.discovery import DiscoveryFailed, Reach, ServerDocument, covers
 from mooring.policy.credentials.oauth.flows import LoginWanted, Party
+from mooring.policy.credentials.oauth.tokens import ClientIdentity
 from mooring.policy.credentials.user_grants import Grants, UserGrant
 
 KEY = bytes(range(32))
@@ -29,33 +30,17 @@ PARTY = Party("server:notes", "notes", "https://notes.example/mcp")
 ANN = Principal("ann", "ann")
 
 
-class Rotating:
+class Rotating(Endpoint):
     """A token endpoint that takes each refresh token once, and is slow enough for a race."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.used: list[str] = []
         self.refused = 0
         self._lock = threading.Lock()
-        endpoint = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-                status, content = endpoint.answer(form["refresh_token"][0])
-                body = json.dumps(content).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/token"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def answer(self, token: str) -> tuple[int, dict[str, Any]]:
+    def answer(self, body: bytes) -> tuple[int, dict[str, Any]]:
+        token = parse_qs(body.decode())["refresh_token"][0]
         with self._lock:
             fresh = token == f"refresh-{len(self.used)}"
             if fresh:
@@ -74,16 +59,14 @@ class Rotating:
 
 @pytest.fixture
 def endpoint() -> Iterator[Rotating]:
-    made = Rotating()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+    with Rotating() as made:
+        yield made
 
 
 def grant(endpoint: Rotating, expires: float) -> Grant:
     return Grant(
         PARTY.key, ANN.id, "https://issuer.example", endpoint.url, "us", "access-0", expires,
-        refresh_token="refresh-0",
+        refresh_token="refresh-0", url=PARTY.url,
     )  # fmt: skip
 
 
@@ -138,6 +121,43 @@ def test_a_grant_that_cannot_be_renewed_is_forgotten_and_its_user_asked(
         assert not await credential.refused(Caller(ANN), b"", refusal(403, b'Bearer error="other"'))
 
     asyncio.run(run())
+
+
+class Registering(Endpoint):
+    """An authorization server that registers whoever asks, with secrets that expire."""
+
+    def __init__(self, seconds: list[float]) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self.registered = 0
+
+    def answer(self, body: bytes) -> tuple[int, dict[str, Any]]:
+        del body
+        seconds = self.seconds[self.registered]
+        self.registered += 1
+        return 201, {
+            "client_id": f"us-{self.registered}",
+            "client_secret": "secret",
+            "client_secret_expires_at": int(time.time() + seconds) if seconds else 0,
+            "token_endpoint_auth_method": "client_secret_basic",
+        }
+
+
+@pytest.mark.parametrize(
+    ("seconds", "known_as"),
+    [([3600.0], ["us-1", "us-1"]), ([0.0], ["us-1", "us-1"]), ([5.0, 3600.0], ["us-1", "us-2", "us-2"])],
+    ids=["not yet", "never", "expired"],
+)
+def test_where_our_secret_expired_we_register_anew(
+    tmp_path: Path, seconds: list[float], known_as: list[str]
+) -> None:
+    async def run(office: Registering) -> list[str | None]:
+        document = ServerDocument(office.url, registration_endpoint=office.url)
+        registrar = Registrar(store_in(tmp_path), "http://127.0.0.1/oauth/callback", None)
+        return [(await registrar.identity(document, ClientIdentity())).client_id for _ in known_as]
+
+    with Registering(seconds) as office:
+        assert asyncio.run(run(office)) == known_as
 
 
 def test_another_key_or_another_place_opens_nothing(tmp_path: Path, endpoint: Rotating) -> None:

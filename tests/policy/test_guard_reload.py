@@ -16,7 +16,7 @@ import pytest
 from tests.policy.caller import Caller
 from tests.policy.shelf import Shelf, tool
 from tests.support.gateway import Gateway, http_server, running_gateway
-from tests.support.peers import StreamablePeer
+from tests.support.peers import ModernHttpPeer, StreamablePeer
 from tests.support.waiting import eventually
 
 from mooring.policy.audit.verifying import public_key, verify
@@ -214,3 +214,46 @@ def test_listeners_hear_that_their_lists_may_have_changed(tmp_path: Path) -> Non
         rewrite(gateway, servers=[{**server, "tools": {"deny": ["touch"]}}])
         peer.wait_for("notifications/tools/list_changed")
         assert [entry["name"] for entry in peer.request("tools/list")["tools"]] == ["look"]
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_call_that_outlasts_its_server_is_told_so(tmp_path: Path, era: str) -> None:
+    with (
+        http_server("one", tmp_path / "journal") as server,
+        running_gateway(tmp_path, [server]) as gateway,
+    ):
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        call = caller.tool if era == "legacy" else caller.modern_tool
+        answers: list[Json] = []
+        nap = threading.Thread(
+            target=lambda: answers.append(call("nap", {"seconds": 60}).message), daemon=True
+        )
+        nap.start()
+        eventually(lambda: gateway.in_flight("one") == 1, "the call to run")
+        rewrite(gateway, servers=[{**server, "timeouts": {"call_seconds": 77}}])
+        nap.join(20)
+        assert "was taken away or changed" in answers[0]["error"]["message"]
+
+
+@pytest.mark.parametrize("peer", [StreamablePeer, ModernHttpPeer], ids=lambda peer: peer.__name__)
+def test_a_subscription_ends_where_a_policy_forbids_its_resource(tmp_path: Path, peer: Any) -> None:
+    policy = tmp_path / "all.cedar"
+    policy.write_text(ALL)
+    rules = {"type": "cedarv1", "policies": [str(policy)]}
+    with (
+        http_server("one", tmp_path / "journal", share="global") as server,
+        running_gateway(tmp_path, [server], authorization=rules) as gateway,
+        peer(gateway, "one") as listener,
+    ):
+        listener.watch()
+        for number in (1, 2):
+            listener.subscribe(f"item://{number}")
+        (tmp_path / "some.cedar").write_text(
+            f'{ALL} forbid(principal, action, resource == Resource::"item://1");'
+        )
+        rewrite(gateway, authorization={**rules, "policies": [str(tmp_path / "some.cedar")]})
+        for number in (1, 2):
+            listener.tool("touch", {"uri": f"item://{number}"})
+        told = listener.wait_for("notifications/resources/updated")
+        assert [message["params"]["uri"] for message in told] == ["item://2"]

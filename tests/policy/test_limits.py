@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 from mooring.errors import TooMuch
 from mooring.gateway.principal import Caller as Sender
 from mooring.gateway.principal import Principal
-from mooring.policy.gcra import Gcra
+from mooring.policy.gcra import MAX_KEYS, Gcra
 from mooring.policy.limits.counting import Rates
 from mooring.policy.limits.rules import Limit
 
@@ -137,6 +137,63 @@ def test_so_many_at_once_and_no_more(tmp_path: Path) -> None:
         assert "result" in caller.tool("nap", {"seconds": 0}).message
 
 
+@pytest.mark.e2e
+def test_a_call_that_is_taken_back_at_once_does_not_count_for_ever(tmp_path: Path) -> None:
+    limits = {"concurrency": [{"count": 2, "per": "server"}]}
+    server = stdio_server("one", tmp_path / "one")
+    with running_gateway(tmp_path, [server], limits=limits, telemetry={"prometheus": True}) as gateway:
+        caller = Caller(gateway.address, "one")
+        caller.initialize("2025-03-26")
+        call = {"method": "tools/call", "params": {"name": "echo", "arguments": {"text": "x"}}}
+        for number in range(3):
+            cancel = {"method": "notifications/cancelled", "params": {"requestId": f"c{number}"}}
+            batch = [{"jsonrpc": "2.0", "id": f"c{number}", **call}, {"jsonrpc": "2.0", **cancel}]
+            assert caller.post(batch).body == b""
+        assert "result" in caller.tool("echo", {"text": "x"}).message
+        numbers = caller.send("GET", "/metrics", b"", {}).body.decode()
+        assert "\nmooring_active_requests 0\n" in numbers
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"limits": {"concurrency": [{"count": 2, "per": "tool", "tools": ["doze"]}]}},
+        {"sessions": {"max_in_flight_per_session": 2}},
+    ],
+    ids=["concurrency", "per session"],
+)
+def test_a_call_counts_as_long_as_its_task_runs(tmp_path: Path, settings: Any) -> None:
+    server = stdio_server("one", tmp_path / "one", tools={"override": {"nap": {"name": "doze"}}})
+    with running_gateway(tmp_path, [server], **settings) as gateway:
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        body = {"name": "doze", "arguments": {"seconds": 60}, "task": {}}
+        tasks = [caller.request("tools/call", body).result["task"]["taskId"] for _ in range(2)]
+        assert "already" in caller.request("tools/call", body).error["message"]
+        for task in tasks:
+            assert caller.request("tasks/cancel", {"taskId": task}).result["status"] == "cancelled"
+        eventually(lambda: "result" in caller.request("tools/call", body).message, "the limit to be free")
+
+
+def test_a_flood_of_busy_keys_is_not_looked_through_for_each_of_them() -> None:
+    gcra = Gcra(1, 3600.0, 1)
+    looks = 0
+
+    class Counting(dict[str, float]):
+        def items(self) -> Any:
+            nonlocal looks
+            looks += 1
+            return super().items()
+
+    for number in range(MAX_KEYS + 1000):
+        gcra.wait(str(number), 0.0)
+        if type(gcra._arrivals) is dict:  # pyright: ignore[reportPrivateUsage]
+            gcra._arrivals = Counting(gcra._arrivals)  # pyright: ignore[reportPrivateUsage]
+    assert looks <= 2
+    assert len(gcra._arrivals) <= MAX_KEYS  # pyright: ignore[reportPrivateUsage]
+
+
 @contextmanager
 def redis(folder: Path, port: int) -> Iterator[None]:
     server = program("redis-server", "redis-server")
@@ -197,3 +254,13 @@ def test_without_redis_the_choice_is_followed_and_said(tmp_path: Path, choice: s
         with redis(tmp_path, port):
             eventually(lambda: "result" in caller.modern("tools/list").message, "redis to be used")
             eventually(lambda: "are counted again" in gateway.log(), "it to be said")
+            assert gateway.get("/healthz")["status"] == "ok"
+        # It dies while requests come in.
+        eventually(
+            lambda: (
+                ("result" in caller.modern("tools/list").message) is (choice == "open")
+                and gateway.get("/healthz")["status"] == "degraded"
+            ),
+            "the loss to be noticed",
+        )
+        assert gateway.log().count("cannot be counted") == 2

@@ -5,70 +5,23 @@ from __future__ import annotations
 import base64
 import http.server
 import json
-import signal
-import subprocess
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
-from tests.conformance.setup import NODE
 from tests.policy.caller import Caller
+from tests.policy.provider import Provider, running_provider
 from tests.support.gateway import Gateway, running_gateway, stdio_server
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.e2e
-SCRIPT = Path(__file__).parent / "oidc_server.mjs"
-
-
-class Provider:
-    """npm's `oidc-provider` in a process of its own."""
-
-    def __init__(self, process: subprocess.Popen[str], issuer: str) -> None:
-        self.process = process
-        self.issuer = issuer
-
-    def token(self, client: str, resource: str, scope: str = "mcp") -> str:
-        form = {"grant_type": "client_credentials", "resource": resource, "scope": scope}
-        secret = base64.b64encode(f"{client}:{client}-secret".encode()).decode()
-        request = urllib.request.Request(
-            f"{self.issuer}/token", urlencode(form).encode(), {"Authorization": f"Basic {secret}"}
-        )
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return json.loads(answer.read())["access_token"]
-
-    def rotate(self) -> None:
-        self.process.send_signal(signal.SIGUSR1)
-        assert self.process.stdout is not None
-        while self.process.stdout.readline().strip() != "rotated":
-            assert self.process.poll() is None
-
-
-@contextmanager
-def running_provider() -> Iterator[Provider]:
-    if not (NODE.parents[2] / "oidc-provider").exists() or not NODE.exists():
-        pytest.skip("the npm packages are not installed: python -m tests.conformance.setup")
-    command = [str(NODE), str(SCRIPT)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            assert process.stdout is not None
-            issuer = process.stdout.readline().strip()
-            while not issuer.startswith("http"):
-                assert process.poll() is None, "the provider did not start"
-                issuer = process.stdout.readline().strip()
-            yield Provider(process, issuer)
-        finally:
-            process.kill()
-            process.wait(5)
 
 
 @pytest.fixture(scope="module")
@@ -243,6 +196,13 @@ def hmac_signed(issuer: Issuer) -> str:
 def test_a_good_token_is_good(issuer: Issuer, plain: Gateway) -> None:
     assert caller(plain, issuer.token()).initialize().status == 200
     assert caller(plain, issuer.token(exp=int(time.time()) - 2)).initialize().status == 200  # within the skew
+
+
+def test_a_token_that_was_good_ends_in_its_open_session(issuer: Issuer, plain: Gateway) -> None:
+    client = caller(plain, issuer.token(exp=int(time.time()) - 2))  # within the skew, for a moment
+    assert client.initialize().status == 200
+    assert client.request("tools/list").status == 200
+    eventually(lambda: client.request("tools/list").status == 401, "the token to expire")
 
 
 BAD = {

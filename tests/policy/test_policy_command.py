@@ -66,7 +66,7 @@ def test_a_file_of_cases_that_cannot_be_meant_is_refused(folder: Path, text: str
 
 def test_a_decision_is_explained_with_its_policies(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policy", "explain", "pay", "amount:=5", "--principal", "alice"]) == 0
-    assert "allowed, because of the arguments\n  permitted by small (" in capsys.readouterr().out
+    assert "allowed, because of the arguments\n  permitted by small, " in capsys.readouterr().out
     words = [
         "policy",
         "explain",

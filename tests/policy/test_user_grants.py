@@ -14,30 +14,15 @@ from typing import Any
 
 import pytest
 from tests.policy.caller import Caller
-from tests.policy.guarded import GrantProvider, Guarded, guarded, running_grant_provider
+from tests.policy.guarded import Browser, GrantProvider, Guarded, guarded, running_grant_provider
 from tests.policy.shelf import Shelf, tool
+from tests.policy.test_guard_reload import rewrite
 from tests.support.gateway import Gateway, program, running_gateway
 from tests.support.peers import ModernHttpPeer, RpcRefused, StreamablePeer
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.e2e
 Json = dict[str, Any]
-
-
-class Browser:
-    """Opens addresses as a browser does: with its own cookies, wherever they lead."""
-
-    def __init__(self) -> None:
-        jar = urllib.request.HTTPCookieProcessor(http.cookiejar.CookieJar())
-        self._opener = urllib.request.build_opener(jar)
-
-    def open(self, url: str) -> tuple[int, str]:
-        try:
-            with self._opener.open(url, timeout=20) as page:
-                return page.status, page.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
 
 
 @pytest.fixture(scope="module")
@@ -252,6 +237,60 @@ def test_a_link_to_nowhere_and_a_foreign_resource_are_refused(tmp_path: Path, se
         caller = Caller(gateway.address, "notes")
         caller.initialize()
         assert "not an `https://` address" in caller.request("tools/list").error["message"]
+
+
+def test_a_provider_that_is_changed_in_the_file_is_asked_at_once(
+    tmp_path: Path, server: Guarded, shelf: Shelf, provider: GrantProvider
+) -> None:
+    auth = {"type": "upstream_swap", "provider": "corp"}
+    servers = [{"id": "one", "upstream": {"url": server.url, "auth": auth}}, shelf.stdio("plain")]
+
+    def shown(gateway: Gateway) -> str:
+        """The token that the server is shown for the user, who signs in if need be."""
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        answer = caller.request("tools/list").message
+        if "elicitations" in answer.get("error", {}).get("data", {}):
+            assert Browser().open(answer["error"]["data"]["elicitations"][0]["url"])[0] == 200
+            caller.request("tools/list")
+        return server.seen[-1].removeprefix("Bearer ")
+
+    def sign_ins(at: GrantProvider) -> int:
+        return sum(line.get("grant") == "authorization_code" for line in at.told())
+
+    with running_grant_provider() as other:
+        corp = {"issuer": provider.issuer, "scopes": ["mcp"]}
+        with running_gateway(tmp_path, servers, providers={"corp": corp}) as gateway:
+            before = sign_ins(provider)
+            first = shown(gateway)
+            assert (sign_ins(provider), sign_ins(other)) == (before + 1, 0)
+            untouched = Caller(gateway.address, "plain")
+            untouched.initialize()
+            rewrite(gateway, providers={"corp": {**corp, "issuer": other.issuer}})
+            assert "was reloaded: changed one" in gateway.log()
+            states = json.loads(gateway.command("auth", "status", "--format", "json").stdout)
+            assert [(state["name"], state["state"]) for state in states] == [("corp", "unauthenticated")]
+            assert shown(gateway) != first
+            assert (sign_ins(provider), sign_ins(other)) == (before + 1, 1)
+            assert "result" in untouched.tool("say").message  # its session goes on
+            rewrite(gateway, servers=servers[1:], providers={})
+            assert gateway.command("auth", "logout", "corp").returncode == 0
+            assert json.loads(gateway.command("auth", "status", "--format", "json").stdout) == []
+
+
+def test_a_grant_counts_for_the_address_it_was_given_for(
+    tmp_path: Path, server: Guarded, shelf: Shelf
+) -> None:
+    with guarded(shelf, server.issuer) as elsewhere, running_gateway(tmp_path, [entry(server)]) as gateway:
+        logged_in(gateway)
+        caller = Caller(gateway.address, "notes")
+        caller.initialize()
+        assert "result" in caller.tool("say").message
+        rewrite(gateway, servers=[entry(elsewhere)])
+        caller = Caller(gateway.address, "notes")
+        caller.initialize()
+        assert caller.tool("say").result["isError"] is True
+        assert set(elsewhere.seen) == {""}
 
 
 def test_one_grant_serves_every_server_that_swaps_for_it(

@@ -44,7 +44,7 @@ def test_a_result_and_an_error_keep_it_and_so_does_a_batch(text: bytes) -> None:
     assert text in bytes(jsonrpc.decode(error).error)
     found = jsonrpc.split_batch(b"[ %b , %b,%b ]" % (result, error, error))
     assert [bytes(raw) for raw in found] == [result, error, error]
-    assert not jsonrpc.is_result_of(result, jsonrpc.decode(result).id), "the long way sees to it"
+    assert jsonrpc.result_of(result, jsonrpc.decode(result).id) is None, "the long way sees to it"
 
 
 @pytest.mark.parametrize(

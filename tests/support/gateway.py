@@ -18,6 +18,8 @@ from typing import Any
 
 from tests.support.waiting import eventually
 
+from mooring.transports.unix_names import short_name
+
 SUPPORT = Path(__file__).parent
 START_SECONDS = 30.0
 Json = dict[str, Any]
@@ -31,7 +33,7 @@ class Gateway:
         self.address = address
         self.folder = folder
         self.socket = folder / "data" / "mooring.sock"
-        host, _, port = address.removeprefix("http://").rpartition(":")
+        host, _, port = address.partition("://")[2].rpartition(":")
         self.host, self.port = host, int(port)
 
     def url(self, server: str) -> str:
@@ -87,7 +89,8 @@ def memory_bytes(pid: int) -> int:
 def ask_socket(path: Path, target: str) -> Json:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(10)
-        connection.connect(str(path))
+        with short_name(path) as name:
+            connection.connect(name)
         connection.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         response = http.client.HTTPResponse(connection)
         response.begin()
@@ -95,7 +98,9 @@ def ask_socket(path: Path, target: str) -> Json:
 
 
 @contextmanager
-def running_gateway(folder: Path, servers: list[Json], **settings: Any) -> Iterator[Gateway]:
+def running_gateway(
+    folder: Path, servers: list[Json], launcher: list[str] | None = None, **settings: Any
+) -> Iterator[Gateway]:
     """Serve these servers on a free port until the block ends."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {
@@ -108,7 +113,7 @@ def running_gateway(folder: Path, servers: list[Json], **settings: Any) -> Itera
     (folder / "mooring.yaml").write_text(json.dumps(config))
     with (folder / "gateway.log").open("wb") as log:
         process = subprocess.Popen(
-            [program(), "serve", "--config", str(folder / "mooring.yaml")],
+            [*(launcher or [program()]), "serve", "--config", str(folder / "mooring.yaml")],
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -125,7 +130,7 @@ def running_gateway(folder: Path, servers: list[Json], **settings: Any) -> Itera
 def _address(folder: Path, process: subprocess.Popen[bytes]) -> str | None:
     log = (folder / "gateway.log").read_text(errors="replace")
     assert process.poll() is None, f"the gateway ended by itself:\n{log}"
-    found = re.search(r"is ready at (http://\S+)", log)
+    found = re.search(r"is ready at (https?://\S+)", log)
     return found[1] if found and "control socket" in log else None
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 from http_edge_tools import until
 
-from mooring.transports.http_sweep import NEVER, SWEEP_SECONDS, Sweep
+from mooring.transports.http_sweep import LOOKS_PER_SECOND, NEVER, SWEEP_SECONDS, Sweep
 
 pytestmark = pytest.mark.anyio
 
@@ -66,3 +66,22 @@ async def test_the_timer_stops_when_there_is_nothing_to_watch() -> None:
     member.deadline = sweep.clock
     sweep.add(member)
     await until(lambda: member.passed_at is not None, 3)
+
+
+async def test_among_thousands_a_deadline_is_never_early_and_passes_too() -> None:
+    sweep = Sweep()
+    crowd = [Member(sweep) for _ in range(2 * LOOKS_PER_SECOND)]
+    for each in crowd:
+        sweep.add(each)
+    before = sweep.clock
+    await until(lambda: sweep.clock > before, 5)
+    member = Member(sweep)
+    start = time.monotonic()
+    member.deadline = sweep.clock + 0.1
+    sweep.add(member)
+    await until(lambda: member.passed_at is not None, 10)
+    assert member.passed_at is not None
+    assert member.passed_at - start >= 0.09
+    assert all(each.passed_at is None for each in crowd)
+    for each in crowd:
+        sweep.discard(each)

@@ -23,6 +23,18 @@ class Files:
         self.id = server_id
 
 
+class Spent:
+    """What was used up, in memory."""
+
+    def __init__(self) -> None:
+        self._values: set[str] = set()
+
+    async def spend(self, value: str, until: float) -> bool:
+        fresh = value not in self._values
+        self._values.add(value)
+        return fresh and until > 0
+
+
 class Person:
     """Who asks."""
 

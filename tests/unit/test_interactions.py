@@ -7,13 +7,13 @@ import json
 from typing import Any
 
 import pytest
-from people import Files, Person, call, mailbox
+from people import Files, Person, Spent, call, mailbox
 
 from mooring.errors import InvalidParams
 from mooring.gateway.exchange import Exchange
 from mooring.gateway.interactions import KEPT_MESSAGES, Interactions, SuspendedCall
 from mooring.gateway.questions import InputRequired
-from mooring.gateway.sealing import Seal
+from mooring.transports.sealing import Seal
 from mooring.transports.wire import Answer
 
 pytestmark = pytest.mark.anyio
@@ -26,7 +26,7 @@ ONE_FIELD = json.dumps(
 
 
 def interactions(ttl_seconds: float = 60) -> Interactions:
-    return Interactions(Seal(b"k" * 32), ttl_seconds)
+    return Interactions(Seal(b"k" * 32), ttl_seconds, Spent())
 
 
 async def asked(
@@ -175,30 +175,32 @@ def sealed(table: Interactions, exchange: Exchange, state: str = "theirs") -> st
     return text
 
 
-def test_a_servers_own_state_passes_sealed_and_can_be_used_once() -> None:
+async def test_a_servers_own_state_passes_sealed_and_can_be_used_once() -> None:
     table = interactions()
     state = sealed(table, call(CALL))
     assert "theirs" not in state
     again = retry(state, {})
     assert not table.is_suspended_state(again)
-    assert table.open_state(again) == "theirs"
+    assert await table.open_state(again) == "theirs"
     with pytest.raises(InvalidParams, match="already used"):
-        table.open_state(retry(state, {}))
+        await table.open_state(retry(state, {}))
 
 
-def test_a_servers_own_state_opens_for_its_call_and_principal_only() -> None:
+async def test_a_servers_own_state_opens_for_its_call_and_principal_only() -> None:
     table = interactions()
     state = sealed(table, call(CALL))
     for foreign in (
         retry(state, {}, client=Person("mallory")),
         retry(state, {}, server=Files("other")),
-        call({"name": "other", "requestState": state}),
+        retry("made up", {}),
     ):
-        with pytest.raises(InvalidParams, match="another request"):
-            table.open_state(foreign)
+        with pytest.raises(InvalidParams, match="cannot be used: not a value of ours"):
+            await table.open_state(foreign)
+    with pytest.raises(InvalidParams, match="another request"):
+        await table.open_state(call({"name": "other", "requestState": state}))
     with pytest.raises(InvalidParams, match="expired"):
-        table.open_state(retry(sealed(interactions(-1), call(CALL)), {}))
-    assert table.open_state(retry(state, {})) == "theirs", "refusals do not spend it"
+        await table.open_state(retry(sealed(interactions(-1), call(CALL)), {}))
+    assert await table.open_state(retry(state, {})) == "theirs", "refusals do not spend it"
 
 
 def test_a_server_that_gave_no_state_gets_none() -> None:

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.gateway import sealing
-from mooring.gateway.sealing import KEY_BYTES, Seal, SealBroken
+from mooring.transports import sealing
+from mooring.transports.sealing import KEY_BYTES, Seal, SealBroken
 
 SEAL = Seal(b"k" * KEY_BYTES)
 SEALED = SEAL.wrap("purpose", {"call": "c", "n": 1}, ttl_seconds=600)

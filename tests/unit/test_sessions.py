@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from mooring.errors import SessionGone
 from mooring.gateway.clients import STANDALONE, LegacyClient
 from mooring.gateway.principal import NOBODY
-from mooring.gateway.sealing import Seal
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import KEEP_ALIVE_SECONDS, SessionTable
 from mooring.gateway.tracing import Tracer
+from mooring.transports.sealing import Seal
 
 TTL = 10.0
 SWEEP = 0.25
@@ -24,10 +24,13 @@ SWEEP = 0.25
 class Place:
     """As much of a server as a session needs."""
 
+    session_idle_seconds: float | None = None
+
     def __init__(self) -> None:
         self.id = "s"
         self.tracer = Tracer("s")
         self.left: list[LegacyClient] = []
+        self.session_idle_seconds: float | None = None
 
     async def detach(self, client: LegacyClient) -> None:
         self.left.append(client)

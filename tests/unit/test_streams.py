@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mooring.gateway.streams import (
+from mooring.protocol.sse import KEEP_ALIVE, Event, EventReader
+from mooring.transports.event_streams import (
     BACKLOG_BYTES,
     LOG_BYTES,
     LOG_EVENTS,
@@ -17,7 +18,6 @@ from mooring.gateway.streams import (
     StreamLog,
     parse_event_id,
 )
-from mooring.protocol.sse import KEEP_ALIVE, Event, EventReader
 from mooring.transports.http_reply import Reply, ReplyHeads
 from mooring.transports.http_request import Client, Request
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from mooring.gateway import subscriptions
-from mooring.gateway.subscriptions import CHANGES, LIST_CHANGES, NOTHING, Filter
+from mooring.protocol import subscriptions
+from mooring.protocol.subscriptions import CHANGES, LIST_CHANGES, NOTHING, Filter
 
 subjects = st.sampled_from(["a:1", "a:2", "a:3", "task-1"])
 filters = st.builds(

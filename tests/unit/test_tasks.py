@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from people import Person, call, mailbox
+from people import Person, Spent, call, mailbox
 
 from mooring.errors import InvalidParams
 from mooring.gateway import tasks
 from mooring.gateway.exchange import Exchange
 from mooring.gateway.interactions import Interactions
-from mooring.gateway.sealing import Seal
 from mooring.gateway.tasks import TaskRecord, TaskTable
 from mooring.protocol import meta
+from mooring.transports.sealing import Seal
 
 pytestmark = pytest.mark.anyio
 LIMIT_SECONDS = 5
@@ -27,7 +27,7 @@ FAILURE = b'{"jsonrpc":"2.0","id":1,"error":{"code":-5,"message":"no"}}'
 
 
 def table() -> TaskTable:
-    return TaskTable(Interactions(Seal(b"k" * 32), 60))
+    return TaskTable(Interactions(Seal(b"k" * 32), 60, Spent()))
 
 
 def started(kept: TaskTable, version: str = LEGACY, ttl: int | None = None) -> TaskRecord:

@@ -17,6 +17,8 @@ from typing import Any
 from tests.support.gateway import Journal, ask_socket, scripted_command
 from tests.support.waiting import eventually
 
+from mooring.transports.unix_names import short_name
+
 LIMIT_SECONDS = 60
 Json = dict[str, Any]
 
@@ -69,7 +71,8 @@ class Person:
         connection = http.client.HTTPConnection("localhost", timeout=LIMIT_SECONDS)
         connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.sock.settimeout(LIMIT_SECONDS)
-        connection.sock.connect(str(self.socket))
+        with short_name(self.socket) as name:
+            connection.sock.connect(name)
         try:
             connection.request(method, target, None if body is None else json.dumps(body))
             response = connection.getresponse()

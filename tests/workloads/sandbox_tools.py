@@ -122,7 +122,7 @@ async def running(
 ) -> AsyncIterator[Running]:
     """The workload, until the block ends."""
     events: list[Event] = []
-    resolved = await runtime.prepare(spec, lambda _: None)
+    resolved = await runtime.prepare(spec, print)
     workload = await runtime.start(spec, resolved, secrets or {}, events.append)
     transport = {"stdio": Transport.STDIO, "sse": Transport.SSE}.get(
         spec.transport, Transport.STREAMABLE_HTTP

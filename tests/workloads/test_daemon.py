@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
+import shutil
 import signal
 import subprocess
+import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +21,10 @@ from tests.support.peers import StreamablePeer
 from tests.support.waiting import eventually
 from tests.workloads.daemon import Person, alive, somebody
 
+from mooring.workloads import cgroups
+
 pytestmark = pytest.mark.e2e
+NOTES = Path(__file__).parents[2] / "examples/notes_server.py"
 
 
 class Address:
@@ -49,6 +57,11 @@ def person(anybody: Person) -> Iterator[Person]:
 @pytest.fixture
 def journal(tmp_path: Path) -> Journal:
     return Journal(tmp_path / "journal")
+
+
+def health(person: Person) -> Any:
+    with urllib.request.urlopen(f"{Address(person).address}/healthz", timeout=30) as answer:
+        return json.load(answer)
 
 
 def call(person: Person, name: str, text: str) -> Any:
@@ -91,6 +104,13 @@ def test_stop_start_restart_and_rm_by_name_by_group_and_all(person: Person, jour
     }  # fmt: skip
     refused = person("tool", "list", "a", expect=1)
     assert "start it with `mooring start a`" in refused.stderr
+    shown = person("status").stdout  # it answered a moment ago, but there is nothing to call now
+    assert re.search(r"^a +stopped ", shown, re.MULTILINE)
+    assert re.search(r"^c +up ", shown, re.MULTILINE)
+    assert "a is stopped: start it with `mooring start a`" in shown
+    states = {name: told["state"] for name, told in health(person)["servers"].items()}
+    assert states == {"a": "idle", "b": "idle", "c": "up"}
+    assert health(person)["status"] == "ok"
     person("start", "a", "b")
     pids = [person.workload(name)["pids"] for name in ("a", "b", "c")]
     assert all(len(found) == 1 for found in pids)
@@ -107,19 +127,25 @@ def test_stop_start_restart_and_rm_by_name_by_group_and_all(person: Person, jour
 
 
 def test_fifty_workloads_killed_with_their_daemon_come_back_and_nothing_is_left(
-    person: Person, journal: Journal
+    person: Person, tmp_path: Path
 ) -> None:
-    person.run_scripted("w00", journal)
-    command = scripted_command(journal.path, "stdio", "legacy")
+    """In sandboxes: every server is two processes deep, in namespaces and groups of its own."""
+    script = tmp_path / "fifty" / "server.py"
+    script.parent.mkdir()
+    shutil.copy(NOTES, script)
+    command = ["/usr/bin/python3", "-S", str(script)]
+    person("run", "--name", "w00", "--", *command)
     for number in range(1, 50):
-        config = {"name": f"w{number:02}", "mooring": {"command": command, "sandbox": "off"}}
-        status, answer = person.ask("POST", "/api/v1/workloads", config)
+        status, answer = person.ask(
+            "POST", "/api/v1/workloads", {"name": f"w{number:02}", "mooring": {"command": command}}
+        )
         assert status == 201, answer
     person("stop", "w49")
-    before = set(journal.pids())
-    assert sum(alive(pid) for pid in before) == 49
+    assert len(running_with(script)) == 49
+    before = {pid for number in range(49) for pid in person.workload(f"w{number:02}")["pids"]}
     person.kill()
-    eventually(lambda: not any(alive(pid) for pid in before), "no orphan to be left")
+    eventually(lambda: not running_with(script), "no server to be left")
+    eventually(lambda: not any(alive(pid) for pid in before), "no sandbox to be left")
     person("start", "w00")  # whatever needs the daemon starts it
 
     def back() -> bool:
@@ -128,11 +154,26 @@ def test_fifty_workloads_killed_with_their_daemon_come_back_and_nothing_is_left(
 
     eventually(back, "every workload to run again", limit=60)
     assert person.status("w49") == "stopped"
-    assert sum(alive(pid) for pid in journal.pids()) == 49
-    assert "hello" in json.dumps(call(person, "w25", "hello"))
+    assert len(running_with(script)) == 49
+    assert "add_note" in person("tool", "list", "w25").stdout
     person("service", "stop")
-    eventually(lambda: not any(alive(pid) for pid in journal.pids()), "everything to end")
+    assert not running_with(script)
     assert not person.socket.exists()
+    hierarchy = cgroups.detect()
+    if hierarchy is not None:
+        prefix = f"mooring-{hashlib.sha256(str(person.data).encode()).hexdigest()[:10]}-"
+        eventually(lambda: not cgroups.leftover_groups(hierarchy, prefix), "no control group to be left")
+
+
+def running_with(script: Path) -> list[int]:
+    """The processes that run this script."""
+    found: list[int] = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+            if words[:1] == [b"/usr/bin/python3"] and str(script).encode() in words:
+                found.append(int(entry.name))
+    return found
 
 
 def test_a_server_that_crashes_is_started_again(person: Person, journal: Journal) -> None:
@@ -176,6 +217,9 @@ def test_a_server_that_keeps_crashing_is_left_alone_and_says_why(person: Person,
     )
     assert "times in a row" in found["status_context"]
     assert "exit code 3" in found["status_context"]
+    told = health(person)
+    assert (told["status"], told["servers"]["flap"]["state"]) == ("degraded", "down")
+    assert "times in a row" in told["servers"]["flap"]["reasons"][0]
     refused = person("tool", "list", "flap", expect=1)
     assert "mooring start flap" in refused.stderr
     marker.unlink()
@@ -189,6 +233,7 @@ def test_idle_servers_stop_and_the_next_call_starts_them(person: Person, journal
         lambda: (view := person.workload("one"))["status"] == "stopped" and view, "it to fall asleep"
     )
     assert found["status_context"] == "idle; the next call starts it"
+    assert health(person)["servers"]["one"] == {"state": "idle", "reasons": []}
     assert not any(alive(pid) for pid in journal.pids())
     assert "awake" in json.dumps(call(person, "one", "awake"))
     assert person.status("one") == "running"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -144,4 +145,25 @@ def test_one_endless_line_is_cut(tmp_path: Path) -> None:
     for _ in range(100):
         log.server_said(b"x" * 1000)
     assert len(log.tail(("server",), 100)) == 100_000 // logs.MAX_LINE_BYTES
+    log.close()
+
+
+def test_a_log_that_cannot_be_written_ends_nothing_and_spoils_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "MAX_FILE_BYTES", 1_000)
+    heard: list[str] = []
+    log = WorkloadLog(tmp_path / "log")
+    log.watch(lambda line: heard.append(line.text))
+    log.server_said(b"x" * 900 + b"\n")
+    shutil.rmtree(tmp_path / "log")
+    (tmp_path / "log").write_text("in the way")
+    log.server_said(b"y" * 900 + b"\n")  # the full file is closed, and no new one can be opened
+    with (tmp_path / "other").open("wb"):  # gets the number of the file that was closed
+        log.server_said(b"z\n")
+    assert (tmp_path / "other").read_bytes() == b""
+    assert heard[-1] == "z"
+    (tmp_path / "log").unlink()
+    log.server_said(b"again\n")
+    assert [line.text for line in log.tail(("server",), 9)] == ["again"]
     log.close()

@@ -224,3 +224,68 @@ def test_unknown_fields_survive_whatever_they_hold(unknown: dict[str, Any]) -> N
     again = RunConfig.decode(config.encode())
     assert again.raw == {**EXPORTED, **unknown}
     assert all(any(f"`{name}`" in note for note in config.notes) for name in unknown)
+
+
+SCHEMA = msgspec.json.schema(Fields)
+
+
+def valid(shape: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """Whatever this part of the schema allows."""
+    if "$ref" in shape:
+        return valid(SCHEMA["$defs"][shape["$ref"].rpartition("/")[2]])
+    if "anyOf" in shape:
+        return st.one_of(*map(valid, shape["anyOf"]))
+    if "enum" in shape:
+        return st.sampled_from(shape["enum"])
+    match shape.get("type"):
+        case "string":
+            return st.from_regex(shape["pattern"], fullmatch=True) if "pattern" in shape else TEXTS
+        case "integer":
+            return st.integers(shape.get("minimum", 0), shape.get("maximum", 2**40))
+        case "number":
+            return st.floats(0.001, 1e9)
+        case "boolean":
+            return st.booleans()
+        case "null":
+            return st.none()
+        case "array":
+            return st.lists(valid(shape["items"]), max_size=2)
+        case "object" if "properties" in shape:
+            parts = {key: valid(part) for key, part in shape["properties"].items()}
+            return st.fixed_dictionaries({}, optional=parts)
+        case "object":
+            inner = shape.get("additionalProperties")
+            return st.dictionaries(TEXTS, valid(inner) if isinstance(inner, dict) else JSON, max_size=2)
+        case _:
+            return JSON
+
+
+TEXTS = st.text("abcXYZ-_./:,= ", max_size=12)
+DOCUMENTS = valid({**SCHEMA["$defs"]["Fields"]})
+
+
+@settings(max_examples=300, deadline=None)
+@given(DOCUMENTS, st.sampled_from(["image", "remote_url", "mooring"]))
+def test_whatever_the_schema_allows_round_trips_or_is_refused_by_name(
+    document: dict[str, Any], source: str
+) -> None:
+    sources = {
+        "image": {"image": "uvx://x", "remote_url": ""},
+        "remote_url": {"image": "", "remote_url": "https://x.example.com/mcp"},
+        "mooring": {"image": "", "remote_url": "", "mooring": {"command": ["x"]}},
+    }
+    document = {**document, "schema_version": "v0.1.0", "name": "x", **sources[source]}
+    if source != "mooring":
+        document.pop("mooring", None)
+    config, refused = None, ""
+    try:
+        config = RunConfig.read(document)
+    except InvalidRunConfig as error:
+        refused = str(error)
+    if config is None:
+        assert any(f"`{name}" in refused for name in document), refused
+        return
+    assert msgspec.json.decode(config.encode()) == document
+    assert RunConfig.decode(config.encode()).fields == config.fields
+    as_camel = RunConfig.read({camel(key): value for key, value in document.items()})
+    assert (as_camel.raw, as_camel.fields) == (config.raw, config.fields)

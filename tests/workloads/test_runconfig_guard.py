@@ -191,7 +191,7 @@ def test_web_pages_that_it_names_may_call_it(person: Person) -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ({"oidc_config": {"Issuer": "https://id", "CACertPath": "/x"}}, "`oidc_config.CACertPath` is not"),
+        ({"oidc_config": {"Issuer": "https://id", "CACertPath": "/x"}}, "`oidc_config.ca_cert_path`: `/x`"),
         ({"oidc_config": {"Issuer": "https://id", "ClientSecret": "plain"}}, "`NAME,target=client_secret`"),
         ({"oidc_config": {"Issuer": "http://id.example.com"}}, "must be an `https://` address"),
         ({"authz_config": {"type": "httpv1", "pdp": {}}}, "only `cedarv1` is known"),

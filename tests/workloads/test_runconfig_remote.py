@@ -115,7 +115,8 @@ def test_a_server_that_users_must_agree_to_says_where(person: Person) -> None:
     auth = {"authorize_url": "http://127.0.0.1:1/a", "token_url": "http://127.0.0.1:1/t", "client_id": "m"}
     with closed_server() as url:
         told = run(person, {"name": "agreed", "remote_url": url, "remote_auth_config": auth})
-        assert told["status"] == "running", "although we ourselves are not let in"
+        assert told["status"] == "unauthenticated"
+        assert told["status_context"] == "sign in with `mooring auth login agreed`"
         refused = Caller(f"http://127.0.0.1:{person.port}", "agreed").modern_tool("a")
     assert f"http://127.0.0.1:{person.port}/oauth/login/" in json.dumps(refused.message)
 
@@ -149,3 +150,24 @@ def test_a_registry_brings_the_oauth_settings_of_a_remote_server() -> None:
     [found] = read_catalogue(text.encode(), "mine").entries
     made = run_config(found, found.offer(), {}, lambda name, _: name)
     assert made["remote_auth_config"] == oauth
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_two_users_never_share_what_a_remote_server_is_shown(
+    person: Person, tmp_path: Path, era: str
+) -> None:
+    shelf = Shelf(tmp_path / "two", tool("a"))
+    with token_provider() as provider, shelf.http("one", era) as server:
+        document = {
+            "name": f"two-{era}",
+            "remote_url": server["upstream"]["url"],
+            "oidc_config": {"Issuer": provider.url, "Audience": "ours"},
+            "token_exchange_config": {"token_url": f"{provider.url}/token", "client_id": "m"},
+            "mooring": {"share": "global"},
+        }
+        run(person, document)
+        for name in ("alice", "bob", "alice"):
+            headers = {"Authorization": f"Bearer {provider.token(name, 'ours')}"}
+            caller = Caller(f"http://127.0.0.1:{person.port}", document["name"], headers)
+            assert "result" in caller.modern_tool("a").message
+            assert shelf.headers()[-1]["authorization"] == f"Bearer exchanged-for-{name}"

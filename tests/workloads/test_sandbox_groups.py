@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mooring.workloads.cgroups import detect, leftover_groups, make_group
+from mooring.workloads.cgroups import announce_move, detect, leftover_groups, make_group
 from mooring.workloads.runtime import ResourceLimits, Usage
 
 LIMITS = ResourceLimits(memory_bytes=1024**2, processes=7, cpus=0.5)
@@ -50,10 +50,27 @@ def test_version_one_has_a_folder_per_controller(tmp_path: Path) -> None:
     hierarchy = detect(tmp_path / "root", own)
     assert hierarchy is not None
     assert hierarchy.version == 1
-    make_group(hierarchy, "it-1", LIMITS)
+    group = make_group(hierarchy, "it-1", LIMITS)
     assert (tmp_path / "root/memory/mine/it-1/memory.limit_in_bytes").read_text() == str(1024**2)
     assert (tmp_path / "root/pids/it-1/pids.max").read_text() == "7"
     assert (tmp_path / "root/cpu/it-1/cpu.cfs_quota_us").read_text() == "50000"
+    joined = [folder / "tasks" for _, folder in group.folders]  # `cgroup.procs` would cost 10 to 20 ms
+    for file in joined:
+        file.touch()
+    for descriptor in group.join_descriptors():
+        os.write(descriptor, b"0")
+        os.close(descriptor)
+    assert [file.read_text() for file in joined] == ["0"] * 4
+
+
+def test_the_move_of_version_two_is_announced_where_we_are_ourselves(tmp_path: Path) -> None:
+    own = tmp_path / "self"
+    own.write_text("0::/user/daemon\n")
+    announce_move(tmp_path / "root", own)  # nothing there: nothing happens
+    folder = tmp_path / "root/user/daemon"
+    folder.mkdir(parents=True)
+    announce_move(tmp_path / "root", own)
+    assert (folder / "cgroup.procs").read_text() == str(os.getpid())
 
 
 def test_where_groups_cannot_be_made_there_are_none(tmp_path: Path) -> None:

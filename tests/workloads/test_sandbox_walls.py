@@ -139,6 +139,49 @@ async def test_our_own_data_stays_hidden_in_a_folder_that_holds_it(tmp_path: Pat
 
 
 @pytest.mark.anyio
+async def test_what_is_hidden_is_hidden_wherever_its_folder_is_seen(tmp_path: Path, home: Path) -> None:
+    folder, linked = tmp_path / "project", tmp_path / "linked"
+    folder.mkdir()
+    linked.symlink_to(tmp_path)
+    (folder / ".mooringignore").write_text(".env\n")
+    (tmp_path / "data").mkdir()
+    for file in (folder / ".env", tmp_path / "data/seal.key"):
+        file.write_text("secret")
+    mounts = (f"{folder}:/a", f"{folder}:/b/deep", f"{tmp_path}:/all", f"{linked}:/linked")
+    # Our own data is named by a way that leads through a link, too.
+    async with hostile(linked / "data", PermissionProfile(read=mounts)) as attacker:
+        for place in ("/a", "/b/deep", "/all/project", "/linked/project"):
+            assert await attacker.allowed("read_file", path=f"{place}/.env") == ""
+        for place in ("/all", "/linked"):
+            await attacker.refused("read_file", path=f"{place}/data/seal.key")
+
+
+@pytest.mark.anyio
+async def test_a_folder_over_a_hidden_file_is_left_as_it_is(tmp_path: Path, home: Path) -> None:
+    for name, text in (("project/sub/.env", "secret"), ("project/.mooringignore", ".env"), ("over/a", "x")):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    profile = PermissionProfile(read=(f"{tmp_path}/project:/p",), write=(f"{tmp_path}/over:/p/sub",))
+    async with hostile(tmp_path / "data", profile) as attacker:
+        assert await attacker.allowed("list_folder", path="/p/sub") == "a"
+    assert [file.name for file in (tmp_path / "over").iterdir()] == ["a"]
+
+
+@pytest.mark.anyio
+async def test_ignored_files_beside_the_script_are_hidden_as_well(tmp_path: Path, home: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    shutil.copy(HOSTILE, folder / "server.py")
+    (folder / ".env").write_text("TOKEN=secret")
+    (folder / ".thvignore").write_text(".env\n")
+    command = CommandSource(("/usr/bin/python3", str(folder / "server.py")))
+    spec = WorkloadSpec("beside", command, profile=PermissionProfile())
+    async with running(ProcessRuntime(tmp_path / "data"), spec) as attacker:
+        assert await attacker.allowed("read_file", path=f"{folder}/.env") == ""
+        assert await attacker.allowed("read_file", path=f"{folder}/server.py")
+
+
+@pytest.mark.anyio
 async def test_ignored_files_are_hidden_in_a_mounted_folder(tmp_path: Path, home: Path) -> None:
     folder = tmp_path / "project"
     (folder / "private").mkdir(parents=True)
@@ -196,6 +239,17 @@ async def test_a_fork_bomb_stops_at_its_limit(tmp_path: Path, home: Path) -> Non
         assert "EAGAIN" in answer
         assert int(answer.split()[2]) < 40
         assert await attacker.allowed("environment", name="HOME"), "it should go on to answer"
+
+
+@pytest.mark.anyio
+async def test_open_files_and_processor_time_stop_at_their_limits(tmp_path: Path, home: Path) -> None:
+    limits = ResourceLimits(open_files=50, cpus=0.25)
+    async with hostile(tmp_path / "data", limits=limits) as attacker:
+        answer = await attacker.allowed("open_files")
+        assert "EMFILE" in answer
+        assert int(answer.split()[2]) < 50
+        if cgroups.detect() is not None:  # nothing else limits the time of all processes together
+            assert int(await attacker.allowed("hog_processor", seconds="2")) < 40
 
 
 @pytest.mark.anyio

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import hypothesis.strategies as st
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from mooring.workloads import lifecycle_events as life
 from mooring.workloads.lifecycle import Phase, RestartPolicy, Status, Wanted, recovered, step
@@ -302,3 +301,13 @@ def test_removing_ends_the_process_before_the_books_forget_it() -> None:
     world.end(process)
     assert world.forgotten
     assert world.spawned == 1
+
+
+def test_an_answer_from_before_a_refusal_does_not_undo_it() -> None:
+    world = World()
+    process = world.start()
+    world.hear(life.AuthFailed(world.now + 5, process, "signed out", permanent=True))
+    world.hear(life.Answered(world.now + 4, process))
+    assert world.status.phase is Phase.UNAUTHENTICATED
+    world.hear(life.Answered(world.now + 6, process))
+    assert world.status.phase is Phase.RUNNING

@@ -1,7 +1,8 @@
-"""From the entry of a server to how it is reached."""
+"""From what the configuration says to what is made of it: how a server is reached, what listens."""
 
 from __future__ import annotations
 
+import ssl
 from typing import Final
 
 from mooring.config import schema
@@ -9,9 +10,13 @@ from mooring.config.credentials_build import Credentials
 from mooring.gateway.detection import Verdict
 from mooring.gateway.health import BreakerPolicy
 from mooring.gateway.upstream import UpstreamPolicy
+from mooring.interfaces.gateway_app import GatewayApp
 from mooring.protocol.versions import Era
 from mooring.transports.dialing import Dialer, HttpDialer, Transport
+from mooring.transports.http_endpoint import Endpoint
 from mooring.transports.http_limits import ClientLimits
+from mooring.transports.http_request import Request
+from mooring.transports.http_rules import Refusal
 
 ERAS: Final = {"auto": None, "legacy": Era.LEGACY, "modern": Era.MODERN}
 TRANSPORTS: Final = {
@@ -53,3 +58,23 @@ def http_dialer(
         upstream.url, pool, upstream.headers, transports=transports, max_message_bytes=max_message_bytes
     )
     return dialer, pinned_of(transports, upstream.era)
+
+
+class LateApp:
+    """The listener must know its port before the application can know its own address."""
+
+    app: GatewayApp | None = None
+
+    def accept(self, request: Request) -> Endpoint:
+        if self.app is None:
+            raise Refusal(503, "the gateway is starting; try again in a moment")
+        return self.app.accept(request)
+
+
+def tls_context(tls: schema.Tls) -> ssl.SSLContext | None:
+    if tls.cert is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(tls.cert, tls.key)
+    return context

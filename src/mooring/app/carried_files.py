@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mooring.config import schema
-from mooring.gateway.sealing import Seal, load_key
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
 from mooring.interfaces.gateway_app import GatewayApp
 from mooring.policy.watching import Watch
+from mooring.transports.sealing import Seal, load_key
 
 if TYPE_CHECKING:
     from mooring.files.middleware import FileAdapters
@@ -53,11 +53,20 @@ class CarriedFiles:
         app.add_prefix(b"/files/once/", downloads.endpoint)
 
     def adapters(self, config: schema.Config, entry: schema.Server) -> FileAdapters | None:
-        if self.service is None or not config.wants_files(entry):
+        if self.service is None:
+            return None
+        if not config.wants_files(entry):
+            self.service.adapters.pop(entry.id, None)  # those that it had before
             return None
         from mooring.config.files_build import adapters_for  # noqa: PLC0415
 
         return adapters_for(self.service, config, entry)
+
+    def show_anew(self, config: schema.Config, entry: schema.Server, adapters: FileAdapters) -> None:
+        """The tools of this server are hidden or renamed in another way."""
+        from mooring.config.files_build import shown_by  # noqa: PLC0415
+
+        adapters.show_as(shown_by(config, entry))
 
     async def close(self) -> None:
         if self.service is not None:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
-from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Self
 from weakref import WeakKeyDictionary
 
-from msgspec import structs
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
-from mooring.app.building import http_dialer, pinned_of, policy_of
+from mooring.app.building import LateApp, http_dialer, pinned_of, policy_of, tls_context
 from mooring.app.carried_files import CarriedFiles
 from mooring.app.management import Management
 from mooring.app.outgoing_guards import OutgoingGuards
+from mooring.app.reception import Reception
 from mooring.app.sign_in import SignIn
-from mooring.app.trace_file import TraceFile
+from mooring.app.sweeping import SWEEP_SECONDS, guarded, sweep
+from mooring.app.trace_file import TraceFile, debug_line
 from mooring.config import guarding, reloading, schema
 from mooring.config.admission import admission
 from mooring.config.locations import socket_in
@@ -31,33 +31,29 @@ from mooring.gateway.dispatch import Dispatcher
 from mooring.gateway.exchange import Middleware, Quick
 from mooring.gateway.in_flight import InFlightLimit
 from mooring.gateway.interactions import Interactions
-from mooring.gateway.principal import ANONYMOUS, Caller
-from mooring.gateway.sealing import Seal, load_key
+from mooring.gateway.principal import ANONYMOUS, Caller, Principal
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream import Upstream
-from mooring.interfaces.door import Door, Place, Refused, local_principal
-from mooring.interfaces.gateway_app import GatewayApp, Rules
-from mooring.interfaces.web_guard import WebGuard
-from mooring.interfaces.well_known import PREFIX, ResourceMetadata
+from mooring.interfaces.door import Refused, local_principal
+from mooring.interfaces.gateway_app import GatewayApp
 from mooring.interfaces.workload_fronts import Fronts
 from mooring.policy.credentials.settings import PERSONAL, UpstreamAuth
-from mooring.policy.settings import Auth
 from mooring.policy.watching import Watch
 from mooring.transports import spool
 from mooring.transports.dialing import Dialer
 from mooring.transports.http_client import ClientPool
-from mooring.transports.http_endpoint import Buffered, Endpoint
+from mooring.transports.http_endpoint import Buffered
 from mooring.transports.http_limits import ClientLimits, ListenerLimits
 from mooring.transports.http_listener import Listener
-from mooring.transports.http_request import Request
-from mooring.transports.http_rules import Refusal
+from mooring.transports.sealing import Seal, load_key
 from mooring.workloads.lifecycle import RestartPolicy
 from mooring.workloads.runconfig import RunConfig
 from mooring.workloads.state import DataDirectory
 from mooring.workloads.store import Store
 from mooring.workloads.supervisor import Supervisor
+from mooring.workloads.supervisor_host import LoginProblem
 from mooring.workloads.supervisor_runtimes import Runtimes
 from mooring.workloads.supervisor_secrets import SecretValues
 from mooring.workloads.supervisor_start import Launcher
@@ -68,15 +64,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SWEEP_SECONDS: Final = 0.25
-TIDY_SECONDS: Final = 2.0
 STARTS_AT_ONCE: Final = 8
 STOP_SECONDS: Final = 5.0
 """How long requests in flight get to finish when the gateway is told to stop."""
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Struct, frozen=True):
     """Where a running gateway is reached."""
 
     url: str
@@ -84,8 +77,7 @@ class Started:
     servers: list[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Described:
+class _Described(Struct, frozen=True):
     """What a server was made from."""
 
     entry: schema.Server
@@ -112,7 +104,6 @@ class Gateway:
         self._sessions = SessionTable(
             self._seal, config.sessions.idle_ttl_seconds, config.sessions.max_active
         )
-        self._interactions = Interactions(self._seal, config.sessions.suspended_ttl_seconds)
         self._dispatcher = Dispatcher()
         self._trace_file = (
             TraceFile(config.trace.file, with_bytes=config.trace.bytes) if config.trace.file else None
@@ -134,6 +125,7 @@ class Gateway:
             url_of=self.url_of,
             stop=self.stop_wanted.set,
             credentials=lambda: self._sign_in.credentials,
+            keys_file=lambda: guarding.keys_file(self._config),
         )
         self._described: WeakKeyDictionary[Server, _Described] = WeakKeyDictionary()
         self._stack = AsyncExitStack()
@@ -155,21 +147,14 @@ class Gateway:
             stack.callback(self._trace_file.close)
         stack.push_async_callback(self._close_guard)
         stack.enter_context(self._directory)
-        store = self._store = await stack.enter_async_context(Store(self._directory.database))
-        secrets = SecretValues(lambda: self._management.ecosystem.secrets)
-        runtimes = Runtimes(config.storage.root, config.runtimes.order, config.runtimes.bases)
-        runtimes.remote.pool_for = self._remote_pool
-        stack.push_async_callback(runtimes.close)
-        launcher = Launcher(runtimes.choose, secrets, asyncio.Semaphore(STARTS_AT_ONCE))
-        allows = admission(config, local_principal())
-        self._supervisor = Supervisor(self._directory, store, self, launcher, runtimes.leaving, allows)
-        self._management.begin(store, self._supervisor)
-        self._guard.hooks.stop_server = self._supervisor.forbid
-        holder = _LateApp()
+        self._store = await stack.enter_async_context(Store(self._directory.database))
+        self._interactions = Interactions(self._seal, config.sessions.suspended_ttl_seconds, self._store)
+        self._supervise(stack)
+        holder = LateApp()
         listener = Listener(holder, ListenerLimits(max_connections=config.limits.max_connections))
         stack.push_async_callback(self._dispatcher.close)
         stack.push_async_callback(listener.close)
-        tls = _tls_context(config.tls)
+        tls = tls_context(config.tls)
         self._fronts = Fronts(
             self._dispatcher,
             self._guard,
@@ -183,6 +168,14 @@ class Gateway:
         shown = f"[{config.host}]" if ":" in config.host else config.host
         own = f"{'https' if tls else 'http'}://{shown}:{self._port}"
         self._url = (config.public_url or own).rstrip("/")
+        self._reception = Reception(
+            lambda: (self._config, self._guard),
+            self._fronts,
+            self._dispatcher,
+            self._url,
+            self._port,
+            self._refused,
+        )
         self._sign_in = SignIn(
             config,
             self._url,
@@ -190,8 +183,10 @@ class Gateway:
             self.servers,
             self._sessions,
             self._dispatcher,
+            self._supervisor.look_again,
         )
-        self._app = GatewayApp(self._sessions, self._dispatcher, self._rules(config), self._management.serve)
+        rules = self._reception.rules(self.servers)
+        self._app = GatewayApp(self._sessions, self._dispatcher, rules, self._management.serve)
         stack.push_async_callback(self._files.close)
         await self._files.open(config, self._app, self._url)
         await self._know_groups(config)
@@ -203,9 +198,22 @@ class Gateway:
         holder.app = self._app
         socket = socket_in(config.storage.root)
         await listener.listen_unix(socket)
-        sweeper = asyncio.get_running_loop().create_task(self._sweep())
+        sweeper = asyncio.get_running_loop().create_task(sweep(self._look_after, self._tidy))
         stack.callback(sweeper.cancel)
         self.started = Started(self._url, socket, [(entry, self.url_of(entry)) for entry in self.servers])
+
+    def _supervise(self, stack: AsyncExitStack) -> None:
+        """What is needed to run servers; it begins when everything else is there."""
+        config = self._config
+        secrets = SecretValues(lambda: self._management.ecosystem.secrets)
+        runtimes = Runtimes(config.storage.root, config.runtimes.order, config.runtimes.bases)
+        runtimes.remote.pool_for = self._remote_pool
+        stack.push_async_callback(runtimes.close)
+        launcher = Launcher(runtimes.choose, secrets, asyncio.Semaphore(STARTS_AT_ONCE))
+        allows = admission(config, local_principal())
+        self._supervisor = Supervisor(self._directory, self._store, self, launcher, runtimes.leaving, allows)
+        self._management.begin(self._store, self._supervisor)
+        self._guard.hooks.stop_server = self._supervisor.forbid
 
     async def _close_listener(self, listener: Listener) -> None:
         busy = any(server.exchanges for server in self.servers.values())
@@ -224,26 +232,6 @@ class Gateway:
     def _names(self) -> list[str]:
         """All servers, running or not: an address is good for as long as its server exists."""
         return list(dict.fromkeys((*self._entries, *self._supervisor.workloads)))
-
-    def _rules(self, config: schema.Config) -> Rules:
-        return Rules(
-            guard=WebGuard(config.host, self._port, config.public_url, config.cors.allowed_origins),
-            max_body_bytes=config.limits.max_body_bytes,
-            trust_proxy_headers=config.trust_proxy_headers,
-            api_over_tcp=config.auth.mode != "none",
-            metrics=self._page(),
-            door=self._door(),
-            place_of=self._place,
-            links_need_credentials=config.auth.links_need_credentials,
-            documents=dict(filter(None, (self._document(name) for name in self.servers))),
-            mounts={
-                entry.mount_path.encode(): f"/mcp/{entry.id}".encode()
-                for entry in config.servers
-                if entry.mount_path is not None
-            },
-            doors=self._fronts.doors,
-            guards=self._fronts.guards,
-        )
 
     async def _know_groups(self, config: schema.Config) -> None:
         """A group that the file names is one that can be asked for."""
@@ -276,33 +264,65 @@ class Gateway:
     def _take_out(self, name: str) -> tuple[Server, Workload | None]:
         entry, server = self._entries.pop(name), self.servers.pop(name)
         self._app.remove(name)
+        self._sign_in.credentials.forget(name)
         return server, self._supervisor.release(name) if is_run(entry) else None
 
     async def prepare(self, config: RunConfig) -> None:
-        had_page = self._page() is not None
+        had_page = self._reception.page() is not None
         await self._fronts.open(self._config, config, (self._config.host, self._port))
-        if not had_page and self._page() is not None:
-            self._app.use(self._rules(self._config))  # there are numbers to show now
+        if not had_page and self._reception.page() is not None:
+            self._app.use(self._reception.rules(self.servers))  # there are numbers to show now
 
     def _credential_of(self, name: str) -> UpstreamAuth:
         front = self._fronts.get(name)
         return UpstreamAuth() if front is None else front.credential
 
     def _remote_pool(self, name: str, url: str, limits: ClientLimits) -> ClientPool:
-        return self._sign_in.credentials.pool_for(name, url, self._credential_of(name), limits)
+        tls = self._fronts.authorities_of(name)
+        return self._sign_in.credentials.pool_for(name, url, self._credential_of(name), limits, tls=tls)
 
     def attach(self, workload: Workload) -> Server:
         declared = self._entries.get(workload.name)
         workload.own_url = self._fronts.url_of(workload.name)
         entry = completed(declared, workload.config) if declared else entry_of(workload.config)
-        shown = self._credential_of(workload.name)
-        if shown.type != "none":
-            upstream = schema.Upstream(workload.config.fields.remote_url, auth=shown)
-            entry = structs.replace(entry, upstream=upstream)
-            workload.is_personal = shown.type in PERSONAL
+        entry = self._shown_to(workload, entry)
         era = entry.workload.era if entry.workload is not None else None
         pinned = pinned_of(workload.dialer.transports, era)
-        return self._serve(self._build_server(entry, workload.dialer, pinned))
+        server = self._build_server(entry, workload.dialer, pinned)
+        fields = workload.config.fields
+        server.endpoint_prefix = fields.endpoint_prefix.rstrip("/").encode()
+        if fields.debug:
+            server.tracer.watch(lambda record: workload.log.happened(debug_line(record)))
+        return self._serve(server)
+
+    def _shown_to(self, workload: Workload, entry: schema.Server) -> schema.Server:
+        """The entry with what a remote server is shown."""
+        shown = self._credential_of(workload.name)
+        if shown.type == "none":
+            return entry
+        workload.dialer.personal = shown.type in PERSONAL
+        return structs.replace(entry, upstream=schema.Upstream(workload.config.fields.remote_url, auth=shown))
+
+    def ask_users(self, workload: Workload) -> bool:
+        if not self._fronts.ask_users(workload.config):
+            return False
+        known = self._described[workload.server]
+        anew = replace(known, entry=self._shown_to(workload, known.entry))
+        self._described[workload.server] = anew
+        workload.server.use(*self._chain_of(anew))
+        return True
+
+    async def login_problem(self, workload: Workload) -> LoginProblem | None:
+        return await self._sign_in.problem_of(workload.name, self._credential_of(workload.name))
+
+    def moved(self, workload: Workload) -> None:
+        server = self.servers.get(workload.name)
+        if server is not None:
+            known = self._described[server]
+            entry = structs.replace(known.entry, group=workload.record.group)
+            self._described[server] = described = replace(known, entry=entry)
+            server.use(*self._chain_of(described))
+            server.announce()
 
     async def detach(self, server: Server) -> None:
         if self.servers.get(server.id) is server:
@@ -310,6 +330,8 @@ class Gateway:
             self._app.remove(server.id)
             await self._fronts.close(server.id)
             self._fronts.forget(self._config, server.id)
+            await self._sign_in.credentials.forget_grants(server.id)
+        await server.give_up(f"`{server.id}` was taken away or changed before it answered")
         await self._sessions.close_of(server)
         await server.close()
 
@@ -318,7 +340,7 @@ class Gateway:
 
     def _serve(self, server: Server) -> Server:
         self.servers[server.id] = server
-        self._app.add(server, self._document(server.id))
+        self._app.add(server, self._reception.document(server.id))
         return server
 
     async def reload(self, config: schema.Config) -> list[str]:
@@ -336,30 +358,29 @@ class Gateway:
         guard = self._guard
         if reloading.guard_changed(self._config, config):
             guard = guarding.Guard(config, earlier=guard)
-        gone = [name for name in self._entries if name not in new]
-        other = [name for name in new if name in self._entries and new[name] != self._entries[name]]
-        judged = [name for name in other if reloading.only_rules_differ(self._entries[name], new[name])]
-        other = [name for name in other if name not in judged]
-        added = [name for name in new if name not in self._entries]
+            for entry in new.values():
+                guard.chain_for(entry)  # what cannot be made is found while nothing has changed
+        change = reloading.change_of(self._entries, self._config, config)
+        taken_out = (*change.gone, *change.remade)
         await self._know_groups(config)
         await self._files.open(config, self._app, self._url)
-        for name in (*gone, *other):
+        for name in taken_out:
             await self._fronts.close(name)
         # Nothing waits from here on, so that no request finds one half of the old and one of the new.
         if "authorization" in changed:
             self._supervisor.allow(admission(config, local_principal()))
         self._config = config
-        retired = [self._take_out(name) for name in (*gone, *other)]
-        for name in judged:
+        self._sign_in.use(config)
+        retired = [self._take_out(name) for name in taken_out]
+        for name in change.judged:
             self._judge_anew(new[name])
-        self._change_guard(guard, [server for server, _ in retired], judged)
-        self._app.use(self._rules(config))
-        for name in (*other, *added):
+        self._change_guard(guard, [server for server, _ in retired], change.judged)
+        self._app.use(self._reception.rules(self.servers))
+        for name in (*change.remade, *change.added):
             await self._add_entry(new[name])
-        self._app.use(self._rules(config))
+        self._app.use(self._reception.rules(self.servers))
         await asyncio.gather(*(self._retire(server, workload) for server, workload in retired))
-        words = (("added", added), ("changed", other + judged), ("removed", gone))
-        said = [f"{word} {', '.join(names)}" for word, names in words if names]
+        said = change.in_words()
         return said or ([f"{', '.join(changed)}; no server changed"] if changed else [])
 
     def _judge_anew(self, entry: schema.Server) -> None:
@@ -367,6 +388,8 @@ class Gateway:
         self._entries[entry.id] = entry
         server = self.servers[entry.id]
         known = self._described[server]
+        if known.adapters is not None:
+            self._files.show_anew(self._config, entry, known.adapters)
         rules = {name: getattr(entry, name) for name in reloading.RULES_OF_ENTRIES}
         self._described[server] = replace(known, entry=structs.replace(known.entry, **rules))
 
@@ -381,15 +404,6 @@ class Gateway:
                 server.use(*self._chain_of(self._described[server]))
                 server.announce()
 
-    def _page(self) -> Callable[[], str] | None:
-        """What Prometheus reads, if the gateway or a workload wants it to."""
-        return self._guard.page or self._fronts.page
-
-    def _tidy_guard(self) -> None:
-        if self._guard.tidy():
-            for server in self.servers.values():
-                server.announce()
-
     async def _close_guard(self) -> None:
         await self._outgoing.close()
         await self._guard.close()
@@ -401,11 +415,13 @@ class Gateway:
         policy = policy_of(entry, self._config.sessions.upstream_session_termination_retries)
         upstream = Upstream(entry.id, dialer, pinned, policy, tracer)
         adapters = self._files.adapters(self._config, entry)
-        server = Server(entry.id, upstream, self._interactions, tracer, [])
+        server = Server(entry.id, upstream, self._interactions, tracer, [], self._store)
+        server.session_idle_seconds = entry.timeouts.session_idle_seconds
         self._described[server] = described = _Described(entry, adapters)
         server.use(*self._chain_of(described))
         if entry.upstream is not None:
             server.forwards = frozenset(name.lower().encode() for name in entry.upstream.forward_headers)
+            server.requires = tuple(entry.upstream.require_headers)
         if adapters is not None:
             adapters.attach(server)
             self._dispatcher.spawn(adapters.wire_now())
@@ -436,102 +452,49 @@ class Gateway:
 
     # The guard
 
-    def _door(self) -> Door | None:
-        """None while it matters to nobody who calls: then nobody stands there."""
-        authenticator = guarding.authenticator(self._config)
-        if authenticator is None and not self._guard.wants_callers:
-            return None
-        auth = self._config.auth
-        return Door(
-            authenticator,
-            self._dispatcher,
-            audiences=frozenset(auth.audience),
-            trust_proxy_headers=self._config.trust_proxy_headers,
-            failures_per_minute=auth.max_failures_per_minute,
-            key_header=auth.shared_token_header,
-            on_refused=self._refused,
-        )
-
     def _refused(self, refused: Refused) -> None:
         log.warning("%s: %s from %s: %s", refused.server_id, refused.status, refused.address, refused.reason)
         caller = Caller(refused.principal or ANONYMOUS, refused.address, refused.user_agent)
-        self._guard.refused(refused.server_id, caller, refused.status, refused.reason)
-
-    def _place(self, server_id: str) -> Place:
-        auth = self._auth_of(server_id)
-        described = f"{self._url}{PREFIX}/mcp/{server_id}" if auth.mode == "oidc" else None
-        return Place(server_id, self._resource(server_id), tuple(auth.required_scopes), described)
-
-    def _auth_of(self, server_id: str) -> Auth:
-        front = self._fronts.get(server_id)
-        return self._config.auth if front is None or front.guard is None else front.auth
-
-    def _resource(self, server_id: str) -> str:
-        """What tokens for this server must name."""
-        front = self._fronts.get(server_id)
-        return (front.resource if front is not None else None) or self.url_of(server_id)
-
-    def _document(self, name: str) -> tuple[bytes, Buffered] | None:
-        """What clients read about a server's authorization."""
-        auth = self._auth_of(name)
-        if auth.mode != "oidc":
-            return None
-        scopes = list(dict.fromkeys(auth.required_scopes + auth.scopes_supported))
-        described = ResourceMetadata(self._resource(name), name, auth.issuer, scopes)
-        return f"{PREFIX}/mcp/{name}".encode(), Buffered(described.handle, 0)
+        try:
+            self._guard.refused(refused.server_id, caller, refused.status, refused.reason)
+        except OSError:  # whoever is not let in must still be told so
+            log.exception("a refusal could not be written down")
 
     def url_of(self, server_id: str) -> str:
-        return f"{self._url}/mcp/{server_id}"
+        return self._reception.url_of(server_id)
 
-    def _busy_servers(self) -> list[Server]:
-        return [server for server in self.servers.values() if server.exchanges]
+    def _is_welcome(self, server: Server, principal: Principal) -> bool:
+        door = self._app.rules.door_of(server.id)
+        return door is None or door.holds(principal)
 
-    async def _sweep(self) -> None:
-        """Deadlines, keep-alives and expiry of everything, in one place and without a timer per request."""
-        next_tidying = 0.0
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS)
-            now = monotonic()
-            for server in self._busy_servers():
-                for exchange in list(server.exchanges):
-                    _guarded(server.look_after, exchange, now)
-            if now >= next_tidying:
-                next_tidying = now + TIDY_SECONDS
-                _guarded(self._tidy_guard)
-                if self._outgoing.any_done:
-                    self._dispatcher.spawn(self._outgoing.close_done())
-                _guarded(self._fronts.tidy)
-                for server in list(self.servers.values()):
-                    _guarded(server.tidy, now)
-            _guarded(self._interactions.expire, now)
-            _guarded(self._app.keep_alive, now)
-            for client in self._sessions.sweep(now):
-                self._dispatcher.spawn(self._sessions.close(client))
+    def _part_with_strangers(self) -> None:
+        """A stream is no request: nobody looks at its credential again but here."""
+        for client in self._sessions.part_with(self._is_welcome):
+            self._dispatcher.spawn(self._sessions.close(client))
+        for server in self.servers.values():
+            for stream in list(server.listeners):
+                if not self._is_welcome(server, stream.caller.principal):
+                    stream.end("its credential no longer counts")
 
+    def _look_after(self, now: float) -> None:
+        for server in [server for server in self.servers.values() if server.exchanges]:
+            for exchange in list(server.exchanges):
+                guarded(server.look_after, exchange, now)
+        guarded(self._interactions.expire, now)
+        guarded(self._app.keep_alive, now)
+        for client in self._sessions.sweep(now):
+            self._dispatcher.spawn(self._sessions.close(client))
 
-def _guarded(step: Callable[..., None], *arguments: object) -> None:
-    """One thing that goes wrong must not keep the others from being looked after."""
-    try:
-        step(*arguments)
-    except Exception:
-        log.exception("looking after what runs failed; it goes on")
+    def _tidy(self, now: float) -> None:
+        guarded(self._tidy_guard)
+        guarded(self._fronts.tidy)
+        for server in list(self.servers.values()):
+            guarded(server.tidy, now)
+        guarded(self._part_with_strangers)
 
-
-class _LateApp:
-    """The listener must know its port before the application can know its own address."""
-
-    app: GatewayApp | None = None
-
-    def accept(self, request: Request) -> Endpoint:
-        if self.app is None:
-            raise Refusal(503, "the gateway is starting; try again in a moment")
-        return self.app.accept(request)
-
-
-def _tls_context(tls: schema.Tls) -> ssl.SSLContext | None:
-    if tls.cert is None:
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(tls.cert, tls.key)
-    return context
+    def _tidy_guard(self) -> None:
+        if self._guard.tidy():
+            for server in self.servers.values():
+                server.announce()
+        if self._outgoing.any_done:
+            self._dispatcher.spawn(self._outgoing.close_done())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from mooring import __version__
@@ -42,6 +44,7 @@ class Management:
         url_of: Callable[[str], str],
         stop: Callable[[], None],
         credentials: Callable[[], Credentials],
+        keys_file: Callable[[], Path],
     ) -> None:
         self._config = config
         self._servers = servers
@@ -52,23 +55,30 @@ class Management:
         self._url_of = url_of
         self._stop = stop
         self._credentials = credentials
+        self._keys_file = keys_file
 
     def begin(self, store: Store, supervisor: Supervisor) -> None:
         """From here on requests are answered."""
         self._store = store
         self._supervisor = supervisor
+        self._started = monotonic()  # and not when somebody first asks
 
     def serve(self, request: Request, reply: Reply, caller: Caller) -> None:
         self._handler(request, reply, caller)
 
     @cached_property
     def _handler(self) -> Callable[[Request, Reply, Caller], None]:
+        from mooring.interfaces.rest.approvals import ApprovalOperations  # noqa: PLC0415
         from mooring.interfaces.rest.files import FileOperations  # noqa: PLC0415
         from mooring.interfaces.rest.groups import GroupOperations  # noqa: PLC0415
+        from mooring.interfaces.rest.keys import KeyOperations  # noqa: PLC0415
         from mooring.interfaces.rest.logins import LoginOperations  # noqa: PLC0415
         from mooring.interfaces.rest.router import RestApi  # noqa: PLC0415
         from mooring.interfaces.rest.system import SystemOperations  # noqa: PLC0415
         from mooring.interfaces.rest.workloads import WorkloadOperations  # noqa: PLC0415
+        from mooring.policy.approvals import FOLDER as APPROVALS  # noqa: PLC0415
+        from mooring.policy.approvals import Requests  # noqa: PLC0415
+        from mooring.policy.authentication.api_keys import KeyStore  # noqa: PLC0415
 
         config = self._config
         groups = Groups(self._store, self._supervisor)
@@ -81,6 +91,7 @@ class Management:
             url_of=self._url_of,
             version=__version__,
             pid=os.getpid(),
+            started=self._started,
             max_message_bytes=config.limits.max_message_bytes,
             local=local,
             stop=self._stop,
@@ -90,7 +101,9 @@ class Management:
             *self.ecosystem.table(WorkloadOperations(self._supervisor, groups, self._url_of).table()),
             *GroupOperations(groups, self._supervisor).table(),
             *FileOperations(self._files, local).table(),
-            *LoginOperations(self._credentials, local).table(),
+            *ApprovalOperations(lambda: Requests(config.storage.root / APPROVALS)).table(),
+            *KeyOperations(lambda: KeyStore(self._keys_file())).table(),
+            *LoginOperations(self._credentials, local, self._supervisor.look_again).table(),
         ]
         return RestApi(self._dispatcher, operations, __version__).handle
 
@@ -98,7 +111,12 @@ class Management:
     def ecosystem(self) -> Ecosystem:
         from mooring.interfaces.rest.ecosystem import Ecosystem  # noqa: PLC0415
 
-        return Ecosystem(self._config.storage.root, dict(os.environ), self._addresses)
+        return Ecosystem(
+            self._config.storage.root,
+            dict(os.environ),
+            self._addresses,
+            lambda: self._url_of("").removesuffix("/mcp/"),
+        )
 
     def secret(self, name: str) -> str:
         """What a stored secret is worth."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from mooring.config import guarding
 from mooring.config.guard_part import Part
@@ -11,8 +12,7 @@ from mooring.gateway.exchange import Exchange
 from mooring.gateway.server import Server
 
 
-@dataclass(frozen=True, slots=True)
-class _Outgoing:
+class _Outgoing(Struct, frozen=True):
     """Parts of an earlier guard, and who was on the way through it when it was replaced."""
 
     parts: list[Part]

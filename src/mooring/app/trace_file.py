@@ -8,6 +8,13 @@ from pathlib import Path
 from mooring.gateway.tracing import Record, encode_record
 
 
+def debug_line(record: Record) -> str:
+    """A message in one line, without what it says."""
+    words = [record["leg"], "→" if record["dir"] == "in" else "←", record["kind"]]
+    words += [str(record[key]) for key in ("method", "id") if record.get(key) is not None]
+    return " ".join([*words, f"{record['size']} B"])
+
+
 class TraceFile:
     """Every message of every server as a JSON line."""
 

@@ -5,14 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
-import msgspec
-
-TOOLS_CHANGED: Final = "notifications/tools/list_changed"
-PROMPTS_CHANGED: Final = "notifications/prompts/list_changed"
-RESOURCES_CHANGED: Final = "notifications/resources/list_changed"
-RESOURCE_UPDATED: Final = "notifications/resources/updated"
+from mooring.protocol.subscriptions import RESOURCE_UPDATED
 
 Json = dict[str, Any]
 
@@ -20,26 +15,6 @@ Json = dict[str, Any]
 class Listener(Protocol):
     def wants(self, method: str, uri: str | None) -> bool: ...
     def tell(self, method: str, params: Json) -> None: ...
-
-
-class Wish(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What a `subscriptions/listen` request asks for."""
-
-    tools_list_changed: bool = False
-    prompts_list_changed: bool = False
-    resources_list_changed: bool = False
-    resource_subscriptions: tuple[str, ...] = ()
-
-    def matches(self, method: str, uri: str | None) -> bool:
-        match method:
-            case "notifications/tools/list_changed":
-                return self.tools_list_changed
-            case "notifications/prompts/list_changed":
-                return self.prompts_list_changed
-            case "notifications/resources/list_changed":
-                return self.resources_list_changed
-            case _:
-                return uri in self.resource_subscriptions
 
 
 class Audience:

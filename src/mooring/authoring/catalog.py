@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from mooring.authoring.audience import PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED, Audience
+from mooring.authoring.audience import Audience
 from mooring.authoring.items import BadDefinition, Prompt, Resource, Template, Tool
 from mooring.errors import InvalidParams
+from mooring.protocol.subscriptions import PROMPTS_CHANGED, RESOURCES_CHANGED, TOOLS_CHANGED
 
 Json = dict[str, Any]
 Item = Tool | Resource | Template | Prompt

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import secrets
 from collections.abc import Callable
@@ -21,7 +22,6 @@ from mooring.authoring.methods import LISTS, Methods
 from mooring.authoring.peers import ModernPeer, Session
 from mooring.authoring.results import call_result, failure
 from mooring.authoring.rounds import Rounds
-from mooring.authoring.sealing import Seal
 from mooring.errors import (
     INTERNAL_ERROR,
     InvalidParams,
@@ -34,6 +34,7 @@ from mooring.errors import (
 from mooring.protocol import jsonrpc, lifecycle, meta, translate
 from mooring.protocol.jsonrpc import Envelope, RequestId
 from mooring.protocol.versions import V2025_06_18
+from mooring.transports.sealing import KEY_BYTES, Seal
 
 LAST_ANSWERS_SECONDS: Final = 2.0
 """How long calls may wind up once they are cancelled; a handler that ignores it must not hold the server."""
@@ -47,6 +48,11 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 log = logging.getLogger("mooring.authoring")
 
 
+def _seal(key: bytes | None) -> Seal:
+    """Processes that share a key open each other's seals."""
+    return Seal(hashlib.sha256(key).digest() if key else secrets.token_bytes(KEY_BYTES))
+
+
 class Engine:
     """One server, whatever transports lead to it."""
 
@@ -55,7 +61,7 @@ class Engine:
     ) -> None:
         self.audience = audience
         self.methods = Methods(identity, catalog, audience)
-        self.rounds = Rounds(Seal(key), self._may_repeat)
+        self.rounds = Rounds(_seal(key), self._may_repeat)
         self._identity = identity
         self._catalog = catalog
         self._cache = cache

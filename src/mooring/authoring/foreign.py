@@ -131,10 +131,18 @@ def _describe_validators(annotation: Any, schema: Schema) -> None:
         _add_rule(schema, docstrings.parse(validator.func.__doc__).summary)
     for validator in found.field_validators.values():
         rule = docstrings.parse(validator.func.__doc__).summary
-        for name in validator.info.fields:
+        for name in _written_names(annotation, validator.info.fields):
             target = cast("Schema | None", properties.get(name))
             if target is not None:
                 _add_rule(target, rule)
+
+
+def _written_names(annotation: Any, names: tuple[str, ...]) -> list[str]:
+    """What these fields of a model are called in JSON; `*` is every field."""
+    fields: dict[str, Any] = getattr(annotation, "__pydantic_fields__", {})
+    wanted = list(fields) if "*" in names else [name for name in names if name in fields]
+    aliases = {name: fields[name].validation_alias for name in wanted}
+    return [alias if isinstance(alias, str) else name for name, alias in aliases.items()]
 
 
 def _add_rule(schema: Schema, rule: str) -> None:

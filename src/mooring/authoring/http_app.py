@@ -9,11 +9,11 @@ from typing import Final
 
 from mooring.authoring.channel import BatchSink
 from mooring.authoring.engine import Engine
-from mooring.authoring.event_streams import EventStream, Headers, SessionStreams
 from mooring.authoring.http_settings import HttpSettings
 from mooring.authoring.http_sink import PostSink, accepts_streams, refuse
 from mooring.authoring.http_sse import SseEndpoint
 from mooring.authoring.peers import Session
+from mooring.authoring.session_streams import Headers, SessionStreams, open_stream
 from mooring.authoring.web_guard import WebGuard
 from mooring.errors import HeaderMismatch, InvalidRequest, RpcError, http_status_of
 from mooring.protocol import jsonrpc, meta, routing_headers
@@ -231,7 +231,7 @@ class HttpApp:
             return
         last = request.header(b"last-event-id")
         if last is None:
-            client.streams.open_standalone(EventStream(reply, headers))
+            client.streams.open_standalone(open_stream(reply, headers))
             return
         found = client.streams.find(last)
         if found is None:
@@ -239,7 +239,7 @@ class HttpApp:
             refuse(reply, 400, advice, headers)
             return
         log, event = found
-        log.attach(EventStream(reply, headers), event)
+        log.attach(open_stream(reply, headers), event)
 
     def _find(
         self, request: Request, reply: Reply, headers: Headers, envelope: Envelope | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 
-from mooring.authoring.web_guard import is_loopback
+from mooring.transports.loopback import is_loopback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from time import monotonic
 from typing import Final
 
-from mooring.authoring.event_streams import EventStream, Headers, SessionStreams, StreamLog
+from mooring.authoring.session_streams import Headers, SessionStreams, open_stream
 from mooring.errors import RpcError
 from mooring.protocol import jsonrpc
 from mooring.protocol.jsonrpc import Envelope
-from mooring.protocol.sse import encode_event
+from mooring.transports.event_streams import EventOutlet, StreamLog, encode_kept
 from mooring.transports.http_reply import Reply
 
 JSON: Final[Headers] = ((b"content-type", b"application/json"),)
@@ -30,7 +30,7 @@ class PostSink:
         self._reply = reply
         self._headers = headers
         self._streams = streams
-        self._stream: EventStream | None = None
+        self._stream: EventOutlet | None = None
         self._log: StreamLog | None = None
         self._since = monotonic()
 
@@ -72,7 +72,7 @@ class PostSink:
 
     def tick(self, now: float) -> None:
         if self._stream is not None:
-            self._stream.keep_alive(now)
+            self._stream.tick(now)
             return
         patience = MODERN_STREAM_AFTER_SECONDS if self._streams is None else LEGACY_STREAM_AFTER_SECONDS
         if now - self._since >= patience:
@@ -82,7 +82,7 @@ class PostSink:
         """Turn the response into a stream, if the client takes one."""
         if self._reply.closed or not accepts_streams(self._reply):
             return False
-        self._stream = EventStream(self._reply, self._headers)
+        self._stream = open_stream(self._reply, self._headers)
         if self._streams is not None:
             self._log = self._streams.new()
             self._log.live = self._stream
@@ -94,11 +94,11 @@ class PostSink:
         if self._log is not None:
             self._log.send(message)
         elif self._stream is not None:
-            self._stream.write(encode_event(message))
+            self._stream.write(encode_kept(message))
 
     def _end(self) -> None:
         if self._log is not None:
-            self._log.finish()
+            self._log.finish(monotonic())
         elif self._stream is not None:
             self._stream.end()
 

@@ -7,11 +7,12 @@ from typing import Final
 
 from mooring.authoring.channel import Channel
 from mooring.authoring.engine import Engine
-from mooring.authoring.event_streams import EventStream, Headers
 from mooring.authoring.http_sink import refuse
+from mooring.authoring.session_streams import Headers, open_stream
 from mooring.errors import InvalidRequest, RpcError
 from mooring.protocol import jsonrpc
 from mooring.protocol.sse import encode_event
+from mooring.transports.event_streams import EventOutlet, encode_kept
 from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import Request
 
@@ -25,7 +26,7 @@ class SseEndpoint:
     def __init__(self, engine: Engine, messages_path: str) -> None:
         self._engine = engine
         self._messages_path = messages_path.encode()
-        self._channels: dict[bytes, tuple[Channel, EventStream]] = {}
+        self._channels: dict[bytes, tuple[Channel, EventOutlet]] = {}
 
     def open(self, request: Request, reply: Reply, headers: Headers) -> None:
         """The stream is the session: when it ends, so does everything that runs in it."""
@@ -35,8 +36,8 @@ class SseEndpoint:
         if len(self._channels) >= MAX_SESSIONS:
             refuse(reply, 503, InvalidRequest("too many sessions are open; try again later"), headers)
             return
-        stream = EventStream(reply, headers)
-        channel = Channel(self._engine, lambda message: stream.write(encode_event(message)))
+        stream = open_stream(reply, headers)
+        channel = Channel(self._engine, lambda message: stream.write(encode_kept(message)))
         name = secrets.token_urlsafe(24).encode()
         self._channels[name] = (channel, stream)
 
@@ -67,7 +68,7 @@ class SseEndpoint:
 
     def keep_alive(self, now: float) -> None:
         for _, stream in self._channels.values():
-            stream.keep_alive(now)
+            stream.tick(now)
 
     def close(self) -> None:
         for channel, stream in list(self._channels.values()):

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from mooring.authoring.audience import Wish
 from mooring.authoring.calls import Call
 from mooring.protocol import jsonrpc, meta
+from mooring.protocol.subscriptions import Filter
 
 Json = dict[str, Any]
 
@@ -17,7 +17,7 @@ Json = dict[str, Any]
 class ListenStream:
     """A listener for as long as its request is open; its id is the id of that request."""
 
-    def __init__(self, call: Call, wish: Wish) -> None:
+    def __init__(self, call: Call, wish: Filter) -> None:
         self.ended: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._call = call
         self._wish = wish

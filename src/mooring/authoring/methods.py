@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from mooring.authoring.audience import Audience, Wish
+from mooring.authoring.audience import Audience
 from mooring.authoring.calls import LEVELS, Call, Json
 from mooring.authoring.cancellation import Threads
 from mooring.authoring.catalog import Catalog, completion_of
@@ -26,6 +26,7 @@ from mooring.authoring.problems import Invalid
 from mooring.authoring.results import Produced, call_result, contents_of, failure, produced, prompt_result
 from mooring.errors import RESOURCE_NOT_FOUND, InvalidParams, InvalidRequest, RpcError
 from mooring.protocol import routing_headers
+from mooring.protocol.subscriptions import Filter
 from mooring.protocol.versions import MODERN_VERSIONS, V2025_11_25, negotiate_legacy
 
 LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list")
@@ -231,7 +232,7 @@ class Methods:
 
     async def _listen(self, call: Call) -> Json:
         try:
-            wish = msgspec.convert(call.params.get("notifications"), Wish)
+            wish = msgspec.convert(call.params.get("notifications"), Filter)
         except msgspec.ValidationError as error:
             raise InvalidParams(f"`notifications`: {error}") from None
         stream = ListenStream(call, self._granted(wish))
@@ -242,10 +243,10 @@ class Methods:
         finally:
             self._audience.listeners.discard(stream)
 
-    def _granted(self, wish: Wish) -> Wish:
+    def _granted(self, wish: Filter) -> Filter:
         """What we can honour: lists that are offered, and resources that exist."""
         offered = self._catalog.capabilities(logging=False)
-        return Wish(
+        return Filter(
             wish.tools_list_changed and "tools" in offered,
             wish.prompts_list_changed and "prompts" in offered,
             wish.resources_list_changed and "resources" in offered,

@@ -17,13 +17,14 @@ from typing import Any, Final, cast
 import msgspec
 
 from mooring.authoring.calls import Call, Json, Question
-from mooring.authoring.sealing import Seal, SealBroken
 from mooring.errors import InvalidParams, RpcError
 from mooring.protocol import jsonrpc
+from mooring.transports.sealing import Seal, SealBroken
 
 MAX_SUSPENDED: Final = 1_000
 """Suspended calls cost memory while their clients think; a flood of them must stop somewhere."""
 TTL_SECONDS: Final = 600.0
+_PURPOSE: Final = "mooring.authoring:request-state"
 _NOT_PART_OF_THE_CALL: Final = ("inputResponses", "requestState", "_meta")
 
 
@@ -79,7 +80,7 @@ class Rounds:
                 name: {"method": question.method, "params": question.params}
                 for name, (question, _) in call.questions.items()
             },
-            "requestState": self._seal.wrap(state, self.ttl_seconds),
+            "requestState": self._seal.wrap(_PURPOSE, state, ttl_seconds=self.ttl_seconds),
         }
         call.sink = None
         call.leave()
@@ -131,7 +132,7 @@ class Rounds:
     def _open(self, retry: Call) -> Json:
         text = retry.params.get("requestState")
         try:
-            state = self._seal.unwrap(text if isinstance(text, str) else "")
+            state = self._seal.unwrap(_PURPOSE, text if isinstance(text, str) else "")
         except SealBroken as error:
             raise InvalidParams(f"`requestState` cannot be used: {error}; call again without it") from None
         if state["digest"] != _digest(retry):

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from time import monotonic
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TextIO, cast
 
 from mooring.authoring.channel import Channel
 from mooring.authoring.engine import Engine
@@ -61,15 +61,15 @@ async def serve(engine: Engine, *, max_message_bytes: int) -> None:
 @contextlib.contextmanager
 def _standard_streams() -> Generator[tuple[int, int]]:
     """Take both for the protocol. What else is printed goes to stderr, and what else reads finds the end:
-    print() and input() of a handler, of a library in C, of a child process."""
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()
+    print() and input() of a handler, of a library in C, of a child process. So does what was printed before,
+    as long as it is still in Python's buffer."""
+    _flush(sys.stderr)
     reading, writing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
+    _flush(sys.stdout)
     _flush_lines(sys.stdout)
     try:
         yield reading, writing
@@ -80,6 +80,11 @@ def _standard_streams() -> Generator[tuple[int, int]]:
         os.dup2(writing, 1)
         os.close(reading)
         os.close(writing)
+
+
+def _flush(stream: TextIO | None) -> None:
+    if stream is not None:
+        stream.flush()
 
 
 def _flush_lines(stream: Any) -> None:

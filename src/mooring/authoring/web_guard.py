@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import ipaddress
 import string
 from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
 from mooring.transports.http_request import Request
+from mooring.transports.loopback import is_loopback
 
 Headers = tuple[tuple[bytes, bytes], ...]
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _HEADER_NAMES: Final = (string.ascii_letters + string.digits + "-_, ").encode()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class WebGuard:

@@ -254,8 +254,8 @@ class _Translation:
                 made["forward_headers"] = value
                 self._rename((*upstream, "forward_headers"), (*path, key))
             elif key == "required":
-                if value not in ([], None):
-                    self._report((*path, key), "asks for a check that is not here: remove it")
+                made["require_headers"] = value
+                self._rename((*upstream, "require_headers"), (*path, key))
             else:
                 self._report((*path, key), "is not a key there: remove it")
 

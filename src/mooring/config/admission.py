@@ -11,6 +11,7 @@ from typing import Any
 from mooring.config.schema import Config
 from mooring.gateway.principal import Principal
 from mooring.workloads.runconfig import RunConfig
+from mooring.workloads.store import DEFAULT_GROUP
 from mooring.workloads.supervisor import Allows
 
 ACTION = "run_workload"
@@ -34,7 +35,7 @@ def admission(config: Config, principal: Principal) -> Allows:
 
     def reason(run: RunConfig) -> str | None:
         engine.refresh()
-        question = Question(principal, ACTION, KIND, run.name, run.name, run.fields.group or None)
+        question = Question(principal, ACTION, KIND, run.name, run.name, run.fields.group or DEFAULT_GROUP)
         decision = engine.decide(question, _facts(run))
         forbidding = [written for written in decision.because if written.is_forbid]
         if decision.allowed or not (forbidding or decision.errors):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mooring.policy.credentials.settings import PERSONAL, Provider, UpstreamAuth
-from mooring.transports.http_client import ClientPool, Origin
+from mooring.transports.http_client import ClientPool, Origin, TlsContext, shared_tls_context
 from mooring.transports.http_limits import ClientLimits
 
 if TYPE_CHECKING:  # types only: each of these is loaded where it is needed
@@ -27,6 +27,9 @@ if TYPE_CHECKING:  # types only: each of these is loaded where it is needed
 LOGIN_PATH: Final = "/oauth/login/"
 CALLBACK_PATH: Final = "/oauth/callback"
 DOCUMENT_PATH: Final = "/oauth/client.json"
+SERVER: Final = "server:"
+PROVIDER: Final = "provider:"
+"""What the keys of those begin with whom users sign in at."""
 
 
 class Credentials:
@@ -40,9 +43,25 @@ class Credentials:
         self._url = url
         self._providers = providers
         self._key = key
-        self._parties: dict[str, Party] = {}
+        self._known: dict[str, Grants] = {}
 
     # For the gateway
+
+    def use(self, providers: Mapping[str, Provider]) -> None:
+        """The configuration changed: users sign in at these providers from now on."""
+        self._providers = providers
+        for name in [party.name for key, party in self.parties.items() if key.startswith(PROVIDER)]:
+            if name not in providers:
+                del self._known[PROVIDER + name]
+
+    def forget(self, server_id: str) -> None:
+        """A server is gone: nobody signs in there any more."""
+        self._known.pop(SERVER + server_id, None)
+
+    async def forget_grants(self, server_id: str) -> None:
+        """It was removed for good: what users granted for it goes with it."""
+        if self._known.pop(SERVER + server_id, None) is not None:
+            await self.store.delete_all(SERVER + server_id)
 
     def pool_for(
         self,
@@ -52,27 +71,33 @@ class Credentials:
         limits: ClientLimits,
         *,
         forwards: bool = False,
+        tls: TlsContext = shared_tls_context,
     ) -> ClientPool:
         """The connections to a remote server, with our credential on every request where one is wanted."""
         origin = Origin.of(url)
         if auth.type == "none" and not forwards:
-            return ClientPool(origin, limits)
+            return ClientPool(origin, limits, tls)
         from mooring.policy.credentials.pool import CredentialPool
 
-        return CredentialPool(origin, limits, self._credential(server_id, url, auth), forwards=forwards)
+        credential = self._credential(server_id, url, auth)
+        return CredentialPool(origin, limits, credential, forwards=forwards, tls=tls)
 
-    def login_for(self, auth: UpstreamAuth) -> Login | None:
+    def login_for(self, auth: UpstreamAuth, patience_seconds: float) -> Login | None:
         """The middleware that asks users; None where nobody has to be asked."""
         if auth.type not in ("oauth", "upstream_swap") and auth.provider is None:
             return None
         from mooring.policy.credentials.login import Login
 
-        return Login(self.flows)
+        return Login(self.flows, patience_seconds)
 
     @property
     def parties(self) -> Mapping[str, Party]:
         """What users can sign in at, by its key."""
-        return self._parties
+        return {key: grants.party for key, grants in self._known.items()}
+
+    def grants_at(self, key: str) -> Grants:
+        """What users granted for one of the `parties`."""
+        return self._known[key]
 
     @cached_property
     def store(self) -> GrantStore:
@@ -179,8 +204,8 @@ class Credentials:
     def _grants(self, party: Party) -> Grants:
         from mooring.policy.credentials.user_grants import Grants
 
-        self._parties[party.key] = party
-        return Grants(party, self.store)
+        grants = self._known[party.key] = Grants(party, self.store)
+        return grants
 
 
 def is_personal(auth: UpstreamAuth) -> bool:
@@ -192,7 +217,7 @@ def _server_party(server_id: str, url: str, auth: UpstreamAuth) -> Party:
     from mooring.policy.credentials.oauth.flows import Party
 
     return Party(
-        f"server:{server_id}",
+        f"{SERVER}{server_id}",
         server_id,
         url,
         _settings(auth),
@@ -209,7 +234,7 @@ def _provider_party(name: str, provider: Provider) -> Party:
     from mooring.policy.credentials.oauth.flows import Party
 
     return Party(
-        f"provider:{name}",
+        f"{PROVIDER}{name}",
         name,
         None,
         _settings(provider),

@@ -1,7 +1,5 @@
 """The sections of `mooring.yaml` about files: uploads, artifacts, results, and the adapters of a server."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from mooring.config import files as settings
 from mooring.config.files_sight import Sight, share_of, sight_of
@@ -15,16 +16,17 @@ from mooring.files.database import Database
 from mooring.files.handles import Kind
 from mooring.files.links import Links
 from mooring.files.local_storage import LocalStorage
-from mooring.files.middleware import FileAdapters, ServerFiles
+from mooring.files.middleware import FileAdapters
 from mooring.files.producing import ProducerRules
 from mooring.files.quotas import Quotas
 from mooring.files.scopes import Scopes
+from mooring.files.server_files import ServerFiles
 from mooring.files.service import FileService
 from mooring.files.storage import Storage
 from mooring.files.store import FileStore, KeepingRule, StoreRules
 from mooring.files.upload_tool import UploadRules
 from mooring.files.views import Reach
-from mooring.gateway.sealing import Seal
+from mooring.transports.sealing import Seal
 
 
 def service_for(config: Config, seal: Seal, key: bytes) -> FileService:
@@ -57,11 +59,16 @@ def adapters_for(service: FileService, config: Config, server: Server) -> FileAd
             reach=_reach(server),
             one_child_per_scope=sight_of(server) in (Sight.MACHINE, Sight.VIEW),
             one_child_per_call=share_of(server) == "call",
-            shown=tool_rules(server.tools, own_items(config, server)).shown,
+            shown=shown_by(config, server),
         ),
         server.files.shared_directory,
         server.files.mounted_at,
     )
+
+
+def shown_by(config: Config, server: Server) -> Callable[[str], str | None]:
+    """What clients call the tools of a server; None: they do not see it."""
+    return tool_rules(server.tools, own_items(config, server)).shown
 
 
 def _reach(server: Server) -> Reach:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from urllib.parse import urlsplit
 
-from mooring.config.loopback import is_loopback
 from mooring.config.schema import Server
+from mooring.transports.loopback import is_loopback
 from mooring.workloads.runconfig import RunConfig
 from mooring.workloads.runconfig_effect import spec_of
 from mooring.workloads.runtime import RemoteSource

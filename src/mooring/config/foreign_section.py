@@ -6,11 +6,9 @@ import re
 from typing import Any, cast
 
 from mooring.workloads.runconfig import InvalidRunConfig
-from mooring.workloads.runconfig_fields import is_off
+from mooring.workloads.runconfig_fields import duration_seconds, is_off
 
 Json = dict[str, Any]
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 class Section:
@@ -100,14 +98,10 @@ def snake(key: str) -> str:
 
 def seconds_of(name: str, value: Any) -> float | None:
     """A duration as Go writes it: `1m30s`, or a number of nanoseconds."""
-    if value in (None, "", 0):
-        return None
-    if isinstance(value, int | float):
-        return float(value) / 1e9
-    parts = _DURATION.findall(str(value))
-    if "".join(number + unit for number, unit in parts) != value:
-        raise InvalidRunConfig(f"`{name}`: `{value}` must be a duration such as `30s` or `1m`")
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+    try:
+        return duration_seconds(value)
+    except ValueError as error:
+        raise InvalidRunConfig(f"`{name}`: {error}") from error
 
 
 def _squeezed(key: str) -> str:

@@ -8,9 +8,12 @@ from fnmatch import fnmatchcase
 
 from mooring.config.guard_part import Part
 from mooring.config.schema import Config, Server
+from mooring.errors import MooringError
+from mooring.gateway.exchange import Middleware
 from mooring.policy import settings
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.chain import Step
+from mooring.policy.plugins import Factory
 from mooring.policy.watching import Watch
 
 log = logging.getLogger(__name__)
@@ -61,9 +64,18 @@ def plugins_part(config: Config) -> Part:
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
         del catalogue, watch
         return [
-            Step("plug-ins", middleware=make(entry.id, plugin.settings))
+            Step("plug-ins", middleware=_made(make, entry.id, plugin))
             for plugin, make in makers
             if not plugin.servers or any(fnmatchcase(entry.id, pattern) for pattern in plugin.servers)
         ]
 
     return Part(steps)
+
+
+def _made(make: Factory, server_id: str, plugin: settings.Plugin) -> Middleware:
+    try:
+        return make(server_id, plugin.settings)
+    except Exception as error:
+        raise MooringError(
+            f"the plug-in `{plugin.name}` cannot be set up for `{server_id}`: {type(error).__name__}: {error}"
+        ) from error

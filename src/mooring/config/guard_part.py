@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from mooring.config.schema import Server
 from mooring.gateway.exchange import Client
@@ -17,8 +18,7 @@ LISTED_AND_CALLED: Final = frozenset({"tools/list", "tools/call"})
 Steps = Callable[[Server, Catalogue, Watch], list[Step]]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One part of the guard: its steps for a server, and what it has to do from time to time."""
 
     steps: Steps
@@ -35,8 +35,7 @@ class Part:
     lock_hash: Callable[[], str] | None = None
 
 
-@dataclass(slots=True)
-class InForce:
+class InForce(Struct):
     """The versions of what is in force, for the audit."""
 
     policy: Callable[[], str] = str
@@ -46,8 +45,7 @@ class InForce:
         return self.policy(), self.lock()
 
 
-@dataclass(slots=True)
-class Hooks:
+class Hooks(Struct):
     """What the guard may ask of the gateway around it, and what outlives a change of the configuration."""
 
     end_session: Callable[[Client], None] | None = None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 from mooring.config import guard_definitions, guard_outside, guard_records, guard_rules
 from mooring.config.guard_part import Hooks, InForce, Part
@@ -78,10 +79,10 @@ def _wanted(config: Config, hooks: Hooks, in_force: InForce) -> Iterator[Wish]:
 # Who calls
 
 
-def api_keys(config: Config, name: str) -> Authenticator:
+def api_keys(file: Path) -> Authenticator:
     from mooring.policy.authentication.api_keys import ApiKeys, KeyStore
 
-    return ApiKeys(KeyStore(config.auth.keys_file or config.storage.root / name))
+    return ApiKeys(KeyStore(file))
 
 
 def shared_token(config: Config) -> Authenticator:
@@ -92,7 +93,9 @@ def shared_token(config: Config) -> Authenticator:
 
 
 def tokens(config: Config) -> Authenticator:
+    from mooring.policy.authentication.keyset import Asking
     from mooring.policy.authentication.tokens import ProviderSettings, Tokens
+    from mooring.transports.http_client import trusting
 
     auth = config.auth
     return Tokens(
@@ -104,6 +107,10 @@ def tokens(config: Config) -> Authenticator:
             client_secret=auth.client_secret,
             algorithms=tuple(auth.algorithms),
             clock_skew_seconds=auth.clock_skew_seconds,
-            allow_http=auth.insecure_allow_http,
+            asking=Asking(
+                auth.insecure_allow_http,
+                trusting(auth.ca_bundle) if auth.ca_bundle else None,
+                auth.jwks_token_file,
+            ),
         )
     )

@@ -95,8 +95,9 @@ def audit_part(config: Config, hooks: Hooks, in_force: InForce) -> Part:
             audit, entry.id, lambda exchange, name: catalogue.view(exchange, TOOLS).digest(name)
         )
         watch.audit = observer
+        watch.troubles.append(audit.trouble)
         old = [each for each in observers if each.is_busy or each.server_id != entry.id]
         observers[:] = [*old, observer]
-        return [Step("audit", observer=observer)]
+        return [Step("audit", observer=observer, check=observer.check)]
 
     return Part(steps, audit.tidy, is_busy=lambda: any(each.is_busy for each in observers), close=close)

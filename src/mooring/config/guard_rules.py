@@ -11,6 +11,7 @@ from mooring.config import savings
 from mooring.config.guard_part import LISTED_AND_CALLED, Part
 from mooring.config.own_items import own_items
 from mooring.config.schema import Config, Server
+from mooring.gateway.exchange import Exchange, Handler
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.chain import Step
 from mooring.policy.items import TOOLS, OwnItems
@@ -18,6 +19,7 @@ from mooring.policy.limits.rules import Limit
 from mooring.policy.settings import ConcurrencyLimit, RateLimit, Tools
 from mooring.policy.tools import Override, ToolRules
 from mooring.policy.watching import Watch
+from mooring.workloads.store import DEFAULT_GROUP
 
 
 def tools_part(config: Config) -> Part:
@@ -74,8 +76,10 @@ def authorization_part(config: Config) -> Part:
     )
 
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
-        rule = Authorization(engine, catalogue, entry.id, entry.group, own_items(config, entry))
-        watch.may_call = rule.may_call
+        rule = Authorization(
+            engine, catalogue, entry.id, entry.group or DEFAULT_GROUP, own_items(config, entry)
+        )
+        watch.may_call, watch.may_read = rule.may_call, rule.may_read
         return [
             Step(
                 "authorization",
@@ -98,13 +102,13 @@ def approvals_part(config: Config) -> Part:
         del watch
         if not entry.approvals.tools:
             return []
-        asking = Approvals(
-            requests,
-            entry.id,
-            entry.approvals.tools,
-            entry.approvals.ttl_seconds,
-            lambda exchange, name: catalogue.view(exchange, TOOLS).digest(name),
-        )
+
+        async def definition_of(exchange: Exchange, name: str, handler: Handler) -> str:
+            await catalogue.look_up(exchange, TOOLS, name, handler)
+            return catalogue.view(exchange, TOOLS).digest(name)
+
+        wanted = entry.approvals
+        asking = Approvals(requests, entry.id, wanted.tools, wanted.ttl_seconds, definition_of)
         return [Step("approvals", middleware=asking, methods=LISTED_AND_CALLED)]
 
     return Part(steps)

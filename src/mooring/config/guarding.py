@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 from mooring.config import guard_parts, guard_records
 from mooring.config.guard_part import Hooks, InForce, Part
@@ -19,13 +20,18 @@ AUDIT_FILE = guard_records.AUDIT_FILE
 AUDIT_KEY = guard_records.AUDIT_KEY
 
 
+def keys_file(config: Config) -> Path:
+    """Where API keys are kept."""
+    return config.auth.keys_file or config.storage.root / KEYS_FILE
+
+
 def authenticator(config: Config) -> Authenticator | None:
     """How callers prove who they are; None while everybody is anonymous."""
     match config.auth.mode:
         case "none":
             return None
         case "api_key":
-            return guard_parts.api_keys(config, KEYS_FILE)
+            return guard_parts.api_keys(keys_file(config))
         case "oidc":
             return guard_parts.tokens(config)
         case "shared_token":

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from mooring.config import adapter_format, desktop, run_config_file
@@ -28,8 +28,7 @@ MAX_FILE_BYTES = 16 * 1024**2
 _OWN_FORMAT = "write its servers in Mooring's own format (docs/reference/configuration.md)"
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """A usable configuration, and what the person should know about how it was understood."""
 
     config: Config

@@ -10,13 +10,13 @@ from msgspec import Struct
 
 from mooring.config import files_rules
 from mooring.config.credential_rules import OWN_HEADERS, wrong_forwarded
-from mooring.config.loopback import is_loopback
 from mooring.config.policy_rules import POLICY_RULES, is_guarded
 from mooring.config.problems import KeyPath
 from mooring.config.reading import Rule
 from mooring.config.schema import Config, Cors, Server, Timeouts, Tls, Upstream, Workload, split_address
 from mooring.errors import MooringError
 from mooring.policy.credentials.settings import PERSONAL
+from mooring.transports.loopback import is_loopback
 from mooring.workloads.runconfig import RunConfig
 from mooring.workloads.runconfig_effect import spec_of
 
@@ -130,6 +130,9 @@ def _upstream(upstream: Upstream) -> Findings:
             yield ("forward_headers", index), f"`{name}` {wrong}"
         elif name.lower() in fixed:
             yield ("forward_headers", index), f"`{name}` is set in this section too: keep one of them"
+    for index, name in enumerate(upstream.require_headers):
+        if not _HEADER_NAME.match(name):
+            yield ("require_headers", index), f"`{name}` is not a header name"
 
 
 def _wrong_url(url: str) -> str | None:

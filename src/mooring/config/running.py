@@ -44,6 +44,7 @@ def completed(entry: schema.Server, config: RunConfig) -> schema.Server:
         share=other.share,
         timeouts=other.timeouts if entry.timeouts == schema.Timeouts() else entry.timeouts,
         tools=other.tools if entry.tools == Tools() else entry.tools,
+        group=entry.group or other.group,
     )
 
 
@@ -56,7 +57,12 @@ def entry_of(config: RunConfig) -> schema.Server:
     }
     return schema.Server(
         id=config.name,
+        group=fields.group or None,
         share=fields.mooring.share,
-        timeouts=schema.Timeouts(connect_seconds=60, idle_stop_seconds=fields.mooring.idle_stop_seconds),
+        timeouts=schema.Timeouts(
+            connect_seconds=60,
+            idle_stop_seconds=fields.mooring.idle_stop_seconds,
+            session_idle_seconds=config.session_seconds,
+        ),
         tools=Tools(allow=fields.tools_filter, override=overrides),
     )

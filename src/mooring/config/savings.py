@@ -1,7 +1,5 @@
 """The `savings` of a server: which words of its tools clients need not read."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta, Struct

@@ -13,7 +13,14 @@ from mooring.config.workload_guard import Secret, referred
 from mooring.policy.credentials.settings import RoleMapping, UpstreamAuth
 from mooring.workloads.runconfig import InvalidRunConfig, RunConfig
 
-_SECTIONS: Final = ("remote_auth_config", "token_exchange_config", "aws_sts_config", "upstream_swap_config")
+_SECTIONS: Final = (
+    "remote_auth_config",
+    "token_exchange_config",
+    "aws_sts_config",
+    "upstream_swap_config",
+    "obo_config",
+)
+_ENTRA: Final = "https://login.microsoftonline.com"
 _TOKEN_TYPES: Final = "urn:ietf:params:oauth:token-type:"  # noqa: S105 - what names of types begin with
 
 
@@ -33,11 +40,19 @@ def upstream_auth(run: RunConfig, secret: Secret) -> UpstreamAuth:
         "token_exchange_config": _exchange,
         "aws_sts_config": _role,
         "upstream_swap_config": _swap,
+        "obo_config": _on_behalf_of,
     }[name](section, secret)
     section.close()
     for path, message in CREDENTIAL_RULES[UpstreamAuth](made):
         raise InvalidRunConfig(f"`{name}` (`{key_text(path)}`) {message}")
     return made
+
+
+def shows_token(run: RunConfig) -> bool:
+    """Whether its server is shown a token of ours already, the same for everybody."""
+    headers = run.fields.header_forward
+    names = {*headers.add_plaintext_headers, *headers.add_headers_from_secret}
+    return not run.is_remote or run.bearer_secret is not None or "authorization" in map(str.lower, names)
 
 
 def _oauth(section: Section, secret: Secret) -> UpstreamAuth:
@@ -72,6 +87,19 @@ def _exchange(section: Section, secret: Secret) -> UpstreamAuth:
         scopes=section.texts("scopes"),
         subject_token_type=kind,
         header=_header(section, "externalTokenHeaderName"),
+    )
+
+
+def _on_behalf_of(section: Section, secret: Secret) -> UpstreamAuth:
+    tenant = section.text("tenantID")
+    authority = (section.text("authority") or _ENTRA).rstrip("/")
+    return UpstreamAuth(
+        type="on_behalf_of",
+        token_url=section.text("tokenURL") or (f"{authority}/{tenant}/oauth2/v2.0/token" if tenant else None),
+        client_id=section.text("clientID"),
+        client_secret=referred(f"{section.name}.client_secret", section.text("clientSecret"), secret),
+        audience=section.text("audience"),
+        scopes=section.texts("scopes"),
     )
 
 

@@ -7,6 +7,7 @@ Only `oidc_config` stands in place of the gateway's own `auth`, since a caller s
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, cast
@@ -20,6 +21,7 @@ from mooring.config.policy_rules import POLICY_RULES
 from mooring.config.problems import key_text
 from mooring.config.schema import Config, Limits
 from mooring.policy import settings
+from mooring.transports.http_client import trusting
 from mooring.workloads.runconfig import Fields, InvalidRunConfig, RunConfig, split_secret
 
 Json = dict[str, Any]
@@ -94,12 +96,20 @@ def _auth(fields: Fields, secret: Secret) -> settings.Auth:
         introspection_url=section.text("introspectionURL"),
         client_id=section.text("clientID"),
         client_secret=referred("oidc_config.ClientSecret", section.text("clientSecret"), secret),
+        jwks_token_file=_pem(fields.jwks_auth_token_file, section, "authTokenFile", "jwks_auth_token_file"),
+        ca_bundle=_pem(fields.thv_ca_bundle, section, "caCertPath", "thv_ca_bundle"),
         scopes_supported=section.texts("scopes"),
         insecure_allow_http=section.flag("insecureAllowHTTP"),
     )
     section.take("resourceURL")  # what the server calls itself to its clients: see `resource_url`
     section.close()
     return found if found.issuer or found.introspection_url else settings.Auth()
+
+
+def authorities_of(run: RunConfig) -> Path | None:
+    """The PEM file of further authorities to believe."""
+    given = run.fields.thv_ca_bundle
+    return _authorities("thv_ca_bundle", given) if given else None
 
 
 def resource_url(run: RunConfig) -> str | None:
@@ -243,6 +253,28 @@ def _webhooks(name: str, given: list[Json], secret: Secret) -> list[settings.Web
         tls.close()
         section.close()
     return found
+
+
+def _pem(given: str, section: Section, key: str, name: str) -> Path | None:
+    """A file that is named in the section, or for everything."""
+    own = section.text(key)
+    found, named = (own, f"{section.name}.{snake(key)}") if own else (given, name)
+    if not found:
+        return None
+    if key == "caCertPath":
+        return _authorities(named, found)
+    if not Path(_absolute(named, found)).is_file():
+        raise InvalidRunConfig(f"`{named}`: there is no file `{found}`")
+    return Path(found)
+
+
+def _authorities(name: str, path: str) -> Path:
+    try:
+        trusting(Path(_absolute(name, path)))
+    except OSError as error:
+        why = "it holds no certificate" if isinstance(error, ssl.SSLError) else error.strerror
+        raise InvalidRunConfig(f"`{name}`: `{path}` cannot be used: {why}") from error
+    return Path(path)
 
 
 def _file(section: Section, key: str) -> Path | None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from msgspec import Struct
 
 _STEP: Final = re.compile(r"([^.\[\]]+)((?:\[(?:\*|\d+)\])*)")
 _INDEX: Final = re.compile(r"\[(\*|\d+)\]")
 ALL: Final = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """One value, with the container it stands in, so that it can be replaced."""
 
     container: Any
@@ -28,8 +28,7 @@ class Place:
         self.container[self.key] = value
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentPath:
+class ArgumentPath(Struct, frozen=True):
     """A dotted path; `[*]` is every item of a list, `[2]` the third one."""
 
     text: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import msgspec
@@ -38,11 +38,7 @@ class Arguments:
         for name, value in self.values.items():
             self._raw[name] = Raw(msgspec.json.encode(value))
         self._params["arguments"] = Raw(jsonrpc.assemble(self._raw))
-        exchange = self._exchange
-        params = jsonrpc.assemble(self._params)
-        exchange.envelope.params = Raw(params)
-        exchange.body = jsonrpc.request(exchange.envelope.id, exchange.method, params)
-        exchange.params = exchange.meta = None
+        self._exchange.set_params(jsonrpc.assemble(self._params))
 
 
 def places(arguments: Arguments, files: ToolFiles) -> Iterator[tuple[Consumer, Place]]:
@@ -63,7 +59,9 @@ def handles_in(found: list[tuple[Consumer, Place]]) -> Iterator[Handle]:
 class Resolver:
     """Puts what a workload can read in place of handles."""
 
-    def __init__(self, store: FileStore, deliverer: Deliverer, server_id: str, upload_tool: str) -> None:
+    def __init__(
+        self, store: FileStore, deliverer: Deliverer, server_id: str, upload_tool: Callable[[], str]
+    ) -> None:
         self._store = store
         self._deliverer = deliverer
         self._server = server_id
@@ -79,7 +77,7 @@ class Resolver:
                 continue
             if handle.scope != scope:
                 raise BadUpload(
-                    f"`{place.shown}`: not found: `{handle}`; `{self._upload_tool}` says how to send a file"
+                    f"`{place.shown}`: not found: `{handle}`; `{self._upload_tool()}` says how to send a file"
                 )
             try:
                 record = await self._store.find(handle, self._server)
@@ -88,7 +86,7 @@ class Resolver:
                 raise BadUpload(f"`{place.shown}`: not found: `{handle}`; send it again") from error
             except NotFound as error:
                 raise BadUpload(
-                    f"`{place.shown}`: {error}; `{self._upload_tool}` says how to send a file"
+                    f"`{place.shown}`: {error}; `{self._upload_tool()}` says how to send a file"
                 ) from error
             place.put(value)
 
@@ -106,6 +104,6 @@ class Resolver:
         else:
             shown = msgspec.json.encode(value).decode()[:200]
         raise BadUpload(
-            f"`{place.shown}` must be an `upload://` handle, not `{shown}`: call `{self._upload_tool}`, send "
-            "the file as it says, and give the handle from the answer"
+            f"`{place.shown}` must be an `upload://` handle, not `{shown}`: call `{self._upload_tool()}`, "
+            "send the file as it says, and give the handle from the answer"
         )

@@ -6,12 +6,12 @@ import asyncio
 import errno
 import os
 from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
-from mooring.files.faults import NoRoom
+from mooring.files.faults import DISK_FULL, NoRoom
 
 T = TypeVar("T")
 THREADS: Final = 4
@@ -40,7 +40,7 @@ def translated() -> Generator[None]:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise NoRoom("the gateway's disk is full: try again later, or with less") from error
+            raise NoRoom(DISK_FULL) from error
         raise
 
 
@@ -48,6 +48,18 @@ async def in_syncing_thread(work: Callable[..., T], *arguments: object) -> T:
     """The same for work that mostly waits until the disk has everything."""
     with translated():
         return await asyncio.get_running_loop().run_in_executor(_syncing, work, *arguments)
+
+
+def begin_sync(descriptor: int) -> Future[None]:
+    """Have the disk take what was written so far, while more is being written."""
+    return _syncing.submit(_sync_and_close, os.dup(descriptor))
+
+
+def _sync_and_close(descriptor: int) -> None:
+    try:
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_file(path: Path) -> None:

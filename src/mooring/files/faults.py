@@ -7,12 +7,15 @@ FileFault
 ├── WrongHash       422  the bytes are not the ones that were announced
 ├── TooLarge        413  more than one file may have
 ├── NoRoom          507  a quota, or the disk, is full
+├── Away            503  the object store cannot be reached
 ├── TooMany         429  more at the same time than one scope may have
 ├── TooSlow         408  the bytes do not come
 └── Refused         403  not with this link, or not at all
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from mooring.errors import MooringError
 
@@ -45,6 +48,13 @@ class TooLarge(FileFault):
 
 class NoRoom(FileFault):
     status = 507
+
+
+DISK_FULL: Final = "the gateway's disk is full: try again later, or with less"
+
+
+class Away(FileFault):
+    status = 503
 
 
 class TooMany(FileFault):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import re
-import secrets
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
@@ -29,8 +29,18 @@ class Handle:
     name: str | None = None
 
     def __str__(self) -> str:
-        base = f"{self.kind}://sessions/{self.scope}/{self.id}"
-        return base if self.name is None else f"{base}/{quote(self.name, safe='')}"
+        return uri(self.kind, self.scope, self.id, self.name)
+
+
+def uri(kind: Kind, scope: str, identifier: str, name: str | None) -> str:
+    base = f"{kind}://sessions/{scope}/{identifier}"
+    return base if name is None else f"{base}/{quoted(name)}"
+
+
+@lru_cache(maxsize=1024)
+def quoted(name: str) -> str:
+    """As one component of a path."""
+    return quote(name, safe="")
 
 
 def parse(text: str) -> Handle | None:
@@ -53,7 +63,7 @@ def is_scope(text: str) -> bool:
 
 def new_id() -> str:
     """128 bits that nobody can guess."""
-    return secrets.token_hex(16)
+    return os.urandom(16).hex()
 
 
 @lru_cache(maxsize=4096)

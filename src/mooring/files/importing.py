@@ -8,9 +8,11 @@ import ipaddress
 import socket
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+
+from msgspec.structs import replace
 
 from mooring.files.faults import BadUpload, FileFault, Refused
 from mooring.files.receiving import Receipt

@@ -6,16 +6,52 @@ with a line of JSON. A pattern that never ends ends with its process.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import resource
 import sys
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
+
+from mooring.files.faults import BadUpload
 
 MEMORY_BYTES: Final = 1024**3
 MAX_MATCHES: Final = 50
 CONTEXT_CHARS: Final = 120
 MAX_ANSWER_CHARS: Final = 20_000
+
+
+async def inspected(question: dict[str, Any], text: bytes, seconds: float) -> dict[str, Any]:
+    """Ask a process of its own, which is stopped when it takes too long."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "mooring.files.inspecting"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            out, _ = await process.communicate(json.dumps(question).encode() + b"\n" + text)
+    except TimeoutError:
+        raise BadUpload(f"that took longer than {seconds:g} s: ask for something simpler") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0 or not out:
+        raise BadUpload("that could not be done: it needs too much memory; ask for something simpler")
+    return json.loads(out)
+
+
+def matches(texts: Iterable[str], patterns: Sequence[re.Pattern[str]]) -> list[str]:
+    """What each pattern matches, or its first group if it has one."""
+    return [
+        match.group(1) if pattern.groups and match.group(1) else match.group(0)
+        for text in texts
+        for pattern in patterns
+        for match in pattern.finditer(text)
+    ]
 
 
 def search(text: str, pattern: str, most: int) -> dict[str, Any]:
@@ -72,8 +108,13 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     question = cast("dict[str, Any]", json.loads(sys.stdin.buffer.readline()))
     text = sys.stdin.buffer.read().decode("utf-8", "replace")
-    do = {"search": search, "query": query}[question["do"]]
-    sys.stdout.write(json.dumps(do(text, question["what"], question["most"]), ensure_ascii=False))
+    what = question["what"]
+    if question["do"] == "matches":
+        answer = {"found": matches(json.loads(text), [re.compile(pattern) for pattern in what])}
+    else:
+        do = {"search": search, "query": query}[question["do"]]
+        answer = do(text, what, question["most"])
+    sys.stdout.write(json.dumps(answer))
 
 
 if __name__ == "__main__":

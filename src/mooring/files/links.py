@@ -7,12 +7,14 @@ import hmac
 import secrets
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote
 
 from mooring.files.faults import Gone, NotFound, Refused
+from mooring.files.handles import quoted
 from mooring.files.records import FileRecord
-from mooring.gateway.sealing import Seal, SealBroken
+from mooring.transports.sealing import Seal, SealBroken
 
 UPLOAD: Final = "mooring:upload"
 ONCE: Final = "mooring:once"
@@ -66,8 +68,8 @@ class Links:
             raise Refused(f"this link is not one of ours: {advice}") from error
 
     def download_path(self, record: FileRecord) -> str:
-        name = quote(record.name, safe="")
-        return f"/artifacts/{quote(record.server)}/{record.scope}/{record.id}/{name}"
+        server, name = quoted(record.server), quoted(record.name)
+        return f"/artifacts/{server}/{record.scope}/{record.id}/{name}"
 
     def download_url(self, record: FileRecord, expires: float, principal: str) -> str:
         path = self.download_path(record)
@@ -77,7 +79,7 @@ class Links:
 
     def owner(self, principal: str) -> str:
         """Stands for whoever was given a link, and tells nobody who that is."""
-        return hmac.new(self._key, f"owner\n{principal}".encode(), hashlib.sha256).hexdigest()[:16]
+        return _owner(self._key, principal)
 
     def check_download(self, path: str, expires: str, owner: str, signature: str) -> None:
         if not expires.isdigit() or len(expires) > 12:
@@ -89,4 +91,13 @@ class Links:
             raise Gone("this link has expired: ask for the artifact again")
 
     def _signature(self, path: str, expires: int, owner: str) -> str:
-        return hmac.new(self._key, f"{path}\n{expires}\n{owner}".encode(), hashlib.sha256).hexdigest()
+        return _signed(self._key, f"{path}\n{expires}\n{owner}")
+
+
+@lru_cache(maxsize=256)
+def _owner(key: bytes, principal: str) -> str:
+    return _signed(key, f"owner\n{principal}")[:16]
+
+
+def _signed(key: bytes, text: str) -> str:
+    return hmac.digest(key, text.encode(), "sha256").hex()

@@ -8,14 +8,25 @@ import os
 import shutil
 import stat
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Final
 
-from mooring.files.disk import in_syncing_thread, in_thread, submit, sync_file, sync_folder, translated
+from mooring.files.disk import (
+    begin_sync,
+    in_syncing_thread,
+    in_thread,
+    submit,
+    sync_file,
+    sync_folder,
+    translated,
+)
 from mooring.files.names import SNIFF_BYTES
 
 BLOCK_BYTES: Final = 1024 * 1024
 """How much is gathered before a thread writes it: small enough to be fair, large enough to be fast."""
+SYNC_BYTES: Final = 32 * 1024 * 1024
+"""How much is written before the disk is asked to take it: the end of a large file is then no long wait."""
 SWEEP_BATCH: Final = 500
 
 
@@ -51,37 +62,20 @@ class LocalStorage:
         folders = {path.parent for path in paths}
         await asyncio.gather(*(in_syncing_thread(sync_folder, folder) for folder in folders))
 
-    def write_now(self, blob: str, data: bytes) -> None:
-        """Blocking: a small blob, durable when this returns."""
-        temporary, target = self._incoming / blob, self._path(blob)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            left = memoryview(data)
-            while left:
-                left = left[os.write(descriptor, left) :]
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        temporary.replace(target)
-        sync_folder(target.parent)
-
-    def remove_now(self, blob: str) -> None:
-        """Blocking: forget a blob, whether it was there or not."""
-        for path in (self._incoming / blob, self._path(blob)):
-            path.unlink(missing_ok=True)
-
     async def adopt(self, path: Path, blob: str) -> None:
         await in_thread(self._adopt, path, blob)
 
     def _adopt(self, path: Path, blob: str) -> None:
         sync_file(path)
         target = self._path(blob)
+        target.unlink(missing_ok=True)  # from a time before a crash
         try:
-            path.replace(target)
-        except OSError:  # another file system
-            shutil.copyfile(path, self._incoming / blob)
-            self._adopt(self._incoming / blob, blob)
-            path.unlink()
+            target.hardlink_to(path)
+        except OSError:  # another file system, or one without links
+            temporary = self._incoming / blob
+            shutil.copyfile(path, temporary)
+            sync_file(temporary)
+            temporary.replace(target)
         sync_folder(target.parent)
 
     def _path(self, blob: str) -> Path:
@@ -153,6 +147,8 @@ class LocalWriter:
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
         self._writing: asyncio.Future[None] | None = None
+        self._syncing: Future[None] | None = None
+        self._unsynced = 0
 
     async def write(self, data: bytes) -> None:
         if len(self.head) < SNIFF_BYTES:
@@ -183,6 +179,17 @@ class LocalWriter:
             while left:
                 left = left[os.write(self._descriptor, left) :]
             self._hash.update(block)
+            self._unsynced += len(block)
+        if self._unsynced >= SYNC_BYTES and (self._syncing is None or self._syncing.done()):
+            self._await_sync()
+            self._syncing = begin_sync(self._descriptor)
+            self._unsynced = 0
+
+    def _await_sync(self) -> None:
+        """A disk that fails says so only once: whoever asked has to hear it."""
+        syncing, self._syncing = self._syncing, None
+        if syncing is not None:
+            syncing.result()
 
     async def finish(self) -> str:
         await self._settle()
@@ -192,6 +199,7 @@ class LocalWriter:
 
     def _finish(self, blocks: list[bytes]) -> None:
         self._write(blocks)
+        self._await_sync()
         os.close(self._descriptor)
         self._descriptor = -1
         self._temporary.replace(self._target)

@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
+import json
 import mimetypes
 import re
-from collections.abc import Iterator
 from typing import Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
-from mooring.files.adapters import Locator, LocatorMode
+from mooring.files.adapters import DEFAULT_REGEXES, Locator, LocatorMode
 from mooring.files.captured import Embedded, decoded
+from mooring.files.confinement import NotCapturable
+from mooring.files.faults import BadUpload
+from mooring.files.inspecting import inspected, matches
 
 Json = dict[str, Any]
 MAX_TEXT: Final = 256 * 1024
 """How much of a text is searched for paths; a tool names its files near the beginning."""
 MAX_PATHS: Final = 50
+MATCH_SECONDS: Final = 5.0
+"""How long the patterns of an adapter may look for paths."""
 _DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,([A-Za-z0-9+/=\s]+)")
 
 
-def named_paths(result: Json, locator: Locator) -> list[str]:
-    """Every path that the result names, in order, without `file://`."""
+async def named_paths(result: Json, locator: Locator) -> list[str]:
+    """Every path that the result names, in order, without `file://`.
+
+    What tools write is not to be trusted, and a pattern of the configuration may take for ever on it: it is
+    tried in a process that can be stopped.
+    """
     if locator.mode is LocatorMode.STRUCTURED and locator.key is not None:
         found = [place.value for place in locator.key.places(_object(result.get("structuredContent")))]
         return [plain_path(value) for value in found if isinstance(value, str)][:MAX_PATHS]
-    if locator.mode is LocatorMode.REGEX:
-        return list(dict.fromkeys(_matches(result, locator)))[:MAX_PATHS]
-    return []
-
-
-def _matches(result: Json, locator: Locator) -> Iterator[str]:
-    for block in blocks(result):
-        if block.get("type") == "text":
-            text = str(block.get("text", ""))[:MAX_TEXT]
-            for pattern in locator.regexes:
-                for match in pattern.finditer(text):
-                    yield plain_path(match.group(1) if pattern.groups and match.group(1) else match.group(0))
+    if locator.mode is not LocatorMode.REGEX:
+        return []
+    texts = [str(block.get("text", "")) for block in blocks(result) if block.get("type") == "text"]
+    texts = [text[:MAX_TEXT] for text in texts]
+    if locator.regexes is DEFAULT_REGEXES:
+        found = matches(texts, locator.regexes)
+    else:
+        question = {"do": "matches", "what": [pattern.pattern for pattern in locator.regexes]}
+        try:
+            found = (await inspected(question, json.dumps(texts).encode(), MATCH_SECONDS))["found"]
+        except BadUpload as error:
+            raise NotCapturable("`output_path_regexes` take too long on what it said") from error
+    return list(dict.fromkeys(plain_path(path) for path in found))[:MAX_PATHS]
 
 
 def plain_path(text: str) -> str:

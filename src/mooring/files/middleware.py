@@ -2,67 +2,46 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
 
-from mooring.errors import InvalidParams, MethodNotFound
+from mooring.errors import InvalidParams
 from mooring.files import answers, upload_tool
-from mooring.files.adapters import ToolFiles
-from mooring.files.budgets import ResultRules
-from mooring.files.consuming import Arguments, Resolver, handles_in, places
+from mooring.files.calling import FileCalls
+from mooring.files.consuming import Resolver
 from mooring.files.deliveries import Deliverer
 from mooring.files.descriptions import adapted
 from mooring.files.faults import FileFault, NotFound
 from mooring.files.handles import Kind, new_id
 from mooring.files.links import Links
-from mooring.files.producing import ArtifactMaker, Output, ProducerRules
+from mooring.files.producing import ArtifactMaker
 from mooring.files.records import FileRecord
 from mooring.files.resources import CURSOR, OwnResources, appended
 from mooring.files.results import ResultKeeper
-from mooring.files.scopes import OF_SCOPE, SHARED_VIEW, Scopes
+from mooring.files.scopes import Scopes
+from mooring.files.server_files import ServerFiles
 from mooring.files.store import FileStore
 from mooring.files.tool_list import ToolPage
 from mooring.files.upload_tool import UploadRules
 from mooring.files.views import Reach, Views
 from mooring.files.wiring import Wiring, own_exchange
-from mooring.gateway import subscriptions
 from mooring.gateway.clients import LegacyClient, ModernClient
 from mooring.gateway.exchange import ANONYMOUS, Client, Exchange, Handler
 from mooring.gateway.server import Server
-from mooring.gateway.subscriptions import RESOURCES_CHANGED, TOOLS_CHANGED
-from mooring.protocol import jsonrpc, meta
-from mooring.protocol.versions import LATEST_MODERN, Era
+from mooring.protocol import jsonrpc, meta, subscriptions
+from mooring.protocol.subscriptions import RESOURCES_CHANGED, TOOLS_CHANGED
+from mooring.protocol.versions import LATEST_MODERN
 from mooring.transports.dialing import Folders
 from mooring.transports.wire import Answer
 
 log = logging.getLogger(__name__)
 Json = dict[str, Any]
 Method = Callable[[Exchange, Handler], Awaitable[Answer | None]]
-COMPLETE: Final = ("complete", None)
 OWN_INFO: Final = b'{"name":"mooring","version":"0.1.0"}'
-
-
-@dataclass(frozen=True, slots=True)
-class ServerFiles:
-    """Everything that the configuration says about the files of one server."""
-
-    id: str
-    tools: Mapping[str, ToolFiles]
-    uploads: UploadRules
-    artifacts: ProducerRules
-    artifacts_enabled: bool = True
-    results: ResultRules = field(default_factory=ResultRules)
-    reach: Reach = Reach.SHARED
-    one_child_per_scope: bool = False
-    """Each scope has a process of its own."""
-    one_child_per_call: bool = False
-    shown: Callable[[str], str | None] = field(default=lambda name: name)
-    """What clients call a tool; None: they do not see it."""
+NO_HELPER: Final = "uploads are switched off here; `get_upload_url`"
 
 
 class FileAdapters:
@@ -76,18 +55,15 @@ class FileAdapters:
         self.views = views
         self._links = links
         self._scopes = scopes
+        self._shown = files.shown
         self.wiring = Wiring(files.tools, files.id)
         self._server: Server
         self._consumers = [name for name, tool in files.tools.items() if tool.consumers]
         self._upload_tool = (
             upload_tool.tool_name(files.id) if self._consumers and files.uploads.enabled else None
         )
-        deliverer = Deliverer(store, views, links)
-        shown_tool = self._helper or "uploads are switched off here; `get_upload_url`"
-        self._resolver = Resolver(store, deliverer, files.id, shown_tool)
-        self._maker = ArtifactMaker(store, views, links, files.id, files.artifacts)
         self._results = (
-            ResultKeeper(store, files.id, files.results, files.shown) if files.results.enabled else None
+            ResultKeeper(store, files.id, files.results, self.shown) if files.results.enabled else None
         )
         kinds: list[Kind] = ["artifact"] if files.artifacts.expose_as_resources and self._captures else []
         if self._results is not None:
@@ -96,6 +72,13 @@ class FileAdapters:
         self._has_resources = bool(kinds)
         self._used: set[str] = set()
         self._bound: set[str] = set()
+        self._told: set[str] = set()
+        deliverer = Deliverer(store, views, links)
+        resolver = Resolver(store, deliverer, files.id, lambda: self._helper or NO_HELPER)
+        maker = ArtifactMaker(store, views, links, files.id, files.artifacts)
+        self._calls = FileCalls(files, self.wiring, scopes, views, resolver, maker)
+        self._calls.on_made = self._made
+        self._calls.on_view_dropped = self._bound.discard
         self._methods: dict[str, Method] = {"tools/list": self._list_tools, "tools/call": self._call_tool}
         if self._has_resources:
             self._methods |= {
@@ -106,7 +89,7 @@ class FileAdapters:
 
     def attach(self, server: Server) -> None:
         """From now on this server offers what we add to it."""
-        self._server = server
+        self._server = self._calls.server = server
         server.additions = self
         server.upstream.on_change = self.server_changed
         if self._files.reach is Reach.BOUND:
@@ -125,6 +108,19 @@ class FileAdapters:
     @property
     def takes_uploads(self) -> bool:
         return self._upload_tool is not None
+
+    @property
+    def offers_uploads(self) -> bool:
+        """Whether clients are shown how to upload; what is hidden from them is not there by its address."""
+        return self._helper is not None
+
+    def shown(self, name: str) -> str | None:
+        """What clients call a tool; None: they do not see it."""
+        return self._shown(name)
+
+    def show_as(self, shown: Callable[[str], str | None]) -> None:
+        """Tools are hidden or renamed in another way from now on."""
+        self._shown = shown
 
     def methods_after(self, others: frozenset[str] | None) -> frozenset[str] | None:
         """The only methods that a chain is about which ends here; None: it is about all."""
@@ -157,7 +153,7 @@ class FileAdapters:
         if page.is_last and "cursor" not in jsonrpc.members(exchange.envelope.params):
             self.wiring.learned(page.names)
         page.change(self._changed)
-        if await self._server_has_tasks(exchange.client):
+        if await self._calls.server_has_tasks(exchange.client):
             page.forbid_tasks(self._files.tools)
         exchange.given = page.given
         return page.with_own(self._own_tools())
@@ -165,7 +161,7 @@ class FileAdapters:
     def _own_tools(self) -> list[Json]:
         own: list[Json] = []
         if self._upload_tool is not None:
-            shown = (self._files.shown(name) for name in self._consumers)
+            shown = map(self.shown, self._consumers)
             own.append(upload_tool.definition(self._files.id, [name for name in shown if name is not None]))
         return own if self._results is None else [*own, *self._results.definitions()]
 
@@ -185,29 +181,30 @@ class FileAdapters:
     @property
     def _helper(self) -> str | None:
         """What clients call the tool that says where to upload."""
-        return None if self._upload_tool is None else self._files.shown(self._upload_tool)
-
-    async def _server_has_tasks(self, client: Client) -> bool:
-        found = await self._server.upstream.learn(client)
-        return found.era is Era.LEGACY and found.capability("tasks") is not None
+        return None if self._upload_tool is None else self.shown(self._upload_tool)
 
     async def _call_tool(self, exchange: Exchange, handler: Handler) -> Answer | None:
         name = meta.text(exchange.read_params().name) or ""
         results = self._results
+        if self._is_own(name) and exchange.read_params().request_state:
+            return await handler(exchange)  # a call that waits for its approval goes on, or there is none
         if name and name == self._upload_tool:
             return await self._answer_upload_url(exchange)
         if results is None:
-            return await self._call_adapted(exchange, handler, name)
+            return await self._calls.call(exchange, handler, name)
         scope = self._scopes.of_client(exchange.client, self._files.id)
         if results.is_own(name):
             return await results.answer(name, _arguments(exchange), scope)
         if not results.rules.concerns(name):
-            return await self._call_adapted(exchange, handler, name)
+            return await self._calls.call(exchange, handler, name)
         exchange.relayable = False
-        answer = await self._call_adapted(exchange, handler, name)
+        answer = await self._calls.call(exchange, handler, name)
         if answer is None or answer.error or not answer.result:
             return answer
         return await self._shortened(exchange, results, name, answer, scope or new_id())
+
+    def _is_own(self, name: str) -> bool:
+        return name == self._upload_tool or (self._results is not None and self._results.is_own(name))
 
     async def _shortened(
         self, exchange: Exchange, results: ResultKeeper, name: str, answer: Answer, scope: str
@@ -218,89 +215,8 @@ class FileAdapters:
             log.info("%s: a large result was not kept: %s", self._files.id, error)
             return answer
         if was_kept:
-            self._used.add(scope)
-            self._tell(exchange.client)
+            self._made(scope, exchange.client)
         return answer
-
-    async def _call_adapted(self, exchange: Exchange, handler: Handler, name: str) -> Answer | None:
-        files = self._files.tools.get(name)
-        if files is None:
-            return await handler(exchange)
-        if jsonrpc.may_contain(exchange.body, b'"task"') and "task" in jsonrpc.members(
-            exchange.envelope.params
-        ):
-            if await self._server_has_tasks(exchange.client):
-                raise MethodNotFound(f"`{name}` handles files and cannot run as a task: call it without one")
-            return await handler(exchange)  # the gateway keeps the task; its call comes back here without it
-        if not self.wiring.is_wired(name):
-            self.wiring.changed()  # it may have come since we looked
-            await self.wiring.ensure(self._server.upstream.call, exchange)
-            if not self.wiring.is_wired(name):
-                raise InvalidParams(f"`{self._files.id}` has no tool `{name}`: list its tools again")
-        try:
-            return await self._call_wired(exchange, handler, files)
-        except FileFault as error:
-            return answers.own_tool_error(str(error))
-
-    async def _call_wired(self, exchange: Exchange, handler: Handler, files: ToolFiles) -> Answer | None:
-        exchange.relayable = False
-        arguments = Arguments(exchange)
-        found = list(places(arguments, files))
-        scope, view = self._place_of(exchange, found)
-        if found:
-            await self._resolver.resolve(found, scope, view)
-        producers = files.producers if self._files.artifacts_enabled else ()
-        if not producers:
-            if found:
-                arguments.put_back()
-            return await handler(exchange)
-        is_own = scope is None and view != SHARED_VIEW
-        scope = scope or new_id()
-        output = await self._maker.prepare(arguments, producers, view, alone=view != SHARED_VIEW)
-        try:
-            arguments.put_back()
-            answer = await handler(exchange)
-            if answer is None or answer.error or not answer.result:
-                return answer
-            return await self._with_artifacts(exchange, answer, files, output, scope)
-        finally:
-            if is_own:
-                self._bound.discard(view)
-                await asyncio.shield(self.views.drop(view))
-            elif not output.is_tidied:
-                await asyncio.shield(self.views.discard(output.folder))
-
-    def _place_of(self, exchange: Exchange, found: list[Any]) -> tuple[str | None, str]:
-        """Whose files this call works with, and what its workload sees of them."""
-        client = exchange.client
-        scope = self._scopes.of_client(client, self._files.id)
-        if scope is not None:
-            return scope, scope
-        scope = next((handle.scope for handle in handles_in(found)), None)
-        if not self._files.one_child_per_scope:
-            return scope, scope or new_id()
-        if scope is None and not self._files.one_child_per_call:
-            return None, SHARED_VIEW
-        view = scope or new_id()
-        client.key = f"{OF_SCOPE}{view}"
-        return scope, view
-
-    async def _with_artifacts(
-        self, exchange: Exchange, answer: Answer, files: ToolFiles, output: Output, scope: str
-    ) -> Answer:
-        result: Json = msgspec.json.decode(answer.result)
-        if result.get("resultType") not in COMPLETE or result.get("isError"):
-            return answer
-        made: list[FileRecord] = []
-        for producer in files.producers:
-            made = await self._maker.finish(result, producer, output, scope, exchange.client)
-            if made:
-                break
-        if made:
-            self._used.add(scope)
-            if self._has_resources:
-                self._tell(exchange.client)
-        return answers.changed(answer, result)
 
     async def _answer_upload_url(self, exchange: Exchange) -> Answer:
         given = _arguments(exchange)
@@ -321,6 +237,8 @@ class FileAdapters:
 
     async def _list_resources(self, exchange: Exchange, handler: Handler) -> Answer | None:
         scope = self._scopes.of_client(exchange.client, self._files.id)
+        if scope is not None:
+            self._told.discard(scope)
         cursor = meta.text(jsonrpc.members(exchange.envelope.params).get("cursor", b""))
         if cursor is not None and cursor.startswith(CURSOR):
             return answers.own(await self._resources.page_at(scope, cursor))
@@ -353,7 +271,8 @@ class FileAdapters:
         if not isinstance(client, LegacyClient):
             return
         scope = self._scopes.of_session(client.alias)
-        if scope in self._used:
+        self._told.discard(scope)
+        if scope in self._used or scope in self._store.usage.by_scope:  # from before a restart
             self._used.discard(scope)
             await self._store.end_scope(scope, "its session ended")
             await self.views.drop(scope)
@@ -393,10 +312,15 @@ class FileAdapters:
     def reasons(self) -> list[str]:
         return self.wiring.reasons()
 
-    def _tell(self, client: Client) -> None:
-        """Whoever can see the new artifact hears that there is one."""
+    def _made(self, scope: str, client: Client) -> None:
+        """There is a new file. Whoever can see it hears of it, but need not hear it twice."""
+        self._used.add(scope)
+        if not self._has_resources:
+            return
         if isinstance(client, LegacyClient):
-            client.deliver(RESOURCES_CHANGED, b"")
+            if scope not in self._told or client.is_listening:
+                self._told.add(scope)
+                client.deliver(RESOURCES_CHANGED, b"")
             return
         for stream in list(self._server.listeners):
             if client.principal not in (ANONYMOUS, "") and stream.principal == client.principal:

@@ -4,22 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, cast
 
 import obstore
+from obstore.exceptions import BaseError
 from obstore.store import from_url
 
-from mooring.files.disk import in_thread
+from mooring.files.faults import Away
 from mooring.files.names import SNIFF_BYTES
 
+log = logging.getLogger(__name__)
 PART_BYTES: Final = 8 * 1024 * 1024
 READ_BYTES: Final = 1024 * 1024
 SWEEP_BATCH: Final = 500
+RETRIES: Final[Any] = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
+"""Somebody waits for the answer."""
 # Overloads for every kind of store, which differ in types that we do not need to tell apart.
 _from_url: Any = from_url
 _list: Any = cast("Any", obstore).list
+
+
+@contextmanager
+def _reached() -> Generator[None]:
+    """What is wrong between us and the store is logged; whoever waits learns only that it is away."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (BaseError, OSError) as error:
+        log.warning("the object store: %s", error)
+        raise Away("the object store cannot be reached: try again later") from error
 
 
 class ObjectStorage:
@@ -35,7 +54,9 @@ class ObjectStorage:
             name: value for name, value in self._options.items() if name != "allow_http"
         }
         allow_http = self._options.get("allow_http") == "true"
-        self._store = _from_url(self._url, config=config, client_options={"allow_http": allow_http})
+        self._store = _from_url(
+            self._url, config=config, client_options={"allow_http": allow_http}, retry_config=RETRIES
+        )
 
     async def close(self) -> None:
         self._store = None
@@ -47,8 +68,8 @@ class ObjectStorage:
         """A complete object is durable: the store says so."""
 
     async def adopt(self, path: Path, blob: str) -> None:
-        await obstore.put_async(self._store, blob, path)
-        await in_thread(path.unlink)
+        with _reached():
+            await obstore.put_async(self._store, blob, path)
 
     def path(self, blob: str) -> Path | None:
         del blob
@@ -57,17 +78,19 @@ class ObjectStorage:
     async def read(self, blob: str, start: int, stop: int) -> AsyncIterator[bytes]:
         if start >= stop:
             return
-        try:
-            found = await obstore.get_async(self._store, blob, options={"range": (start, stop)})
-        except FileNotFoundError as error:
-            raise FileNotFoundError(f"blob {blob} is not in the object store") from error
-        async for piece in found.stream(min_chunk_size=READ_BYTES):
-            yield bytes(piece)
+        with _reached():
+            try:
+                found = await obstore.get_async(self._store, blob, options={"range": (start, stop)})
+            except FileNotFoundError as error:
+                raise FileNotFoundError(f"blob {blob} is not in the object store") from error
+            async for piece in found.stream(min_chunk_size=READ_BYTES):
+                yield bytes(piece)
 
     async def delete(self, blobs: Iterable[str]) -> None:
         names = list(blobs)
         if names:
-            await obstore.delete_async(self._store, names)
+            with _reached():
+                await obstore.delete_async(self._store, names)
 
     async def sweep(self, is_known: Callable[[list[str]], set[str]], older_than: float) -> int:
         swept = 0
@@ -98,10 +121,12 @@ class ObjectWriter:
             self.head += bytes(data[: SNIFF_BYTES - len(self.head)])
         self.size += len(data)
         self._hash.update(data)
-        await self._writer.write(data)
+        with _reached():
+            await self._writer.write(data)
 
     async def finish(self) -> str:
-        await self._writer.close()
+        with _reached():
+            await self._writer.close()
         self._finished = True
         return self._hash.hexdigest()
 

@@ -6,7 +6,7 @@ import base64
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from mooring.files.adapters import LocatorMode, Producer
 from mooring.files.captured import Capturer, OnDisk, Owner, Source
@@ -15,12 +15,13 @@ from mooring.files.consuming import Arguments
 from mooring.files.disk import in_thread
 from mooring.files.faults import FileFault
 from mooring.files.links import Links
-from mooring.files.locating import blocks, embedded, named_paths, plain_path, replaced
+from mooring.files.locating import embedded, named_paths
 from mooring.files.names import is_textual, safe_name
 from mooring.files.quick import QuickKeeper
 from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
-from mooring.files.views import Views, file_uri
+from mooring.files.tool_results import ToolResult
+from mooring.files.views import Views
 from mooring.gateway.exchange import Client
 from mooring.protocol.versions import V2025_06_18
 
@@ -34,12 +35,21 @@ MAX_RAW_BYTES: Final = 8 * 1024**2
 class Output:
     """Where the tools of one call may write."""
 
-    folder: Path
-    injected: Path | None
-    reach: Path
-    """The folder that a result may name files of."""
+    folder: str
+    shown: str
+    """The folder as the workload sees it."""
     view: str
+    alone: bool
+    """A result may name any file of the view, not only of this folder."""
     is_tidied: bool = False
+
+
+@dataclass(slots=True)
+class Made:
+    """Artifacts, and where the workload saw each of them; nothing if its bytes stood in the result."""
+
+    records: list[FileRecord]
+    shown: list[str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +73,7 @@ class ArtifactMaker:
         self._server = server_id
         self._rules = rules
         self._capturer = Capturer(store)
-        self._quick = QuickKeeper(store)
+        self._quick = QuickKeeper(store, views)
 
     async def prepare(
         self, arguments: Arguments, producers: tuple[Producer, ...], view: str, *, alone: bool
@@ -73,139 +83,132 @@ class ArtifactMaker:
         `alone`: the workload works for this scope only, so that a result may name any file of its view.
         """
         folder = await self._views.fresh_output(view)
-        injected: Path | None = None
+        shown = self._views.shown(folder)
         for producer in producers:
-            if producer.output_argument is not None:
-                path = producer.output_argument
+            path = producer.output_argument
+            if path is not None:
                 arguments.read(path.top)
                 given = next((place.value for place in path.places(arguments.values)), None)
-                injected = folder / safe_name(given if isinstance(given, str) else "", "artifact")
-                path.put(arguments.values, self._views.shown(injected))
-        return Output(folder, injected, self._views.folder(view) if alone else folder, view)
+                name = safe_name(given if isinstance(given, str) else "", "artifact")
+                path.put(arguments.values, f"{shown}/{name}")
+        return Output(folder, shown, view, alone)
 
     async def finish(
-        self, result: Json, producer: Producer, output: Output, scope: str, client: Client
+        self, result: ToolResult, producer: Producer, output: Output, scope: str, client: Client
     ) -> list[FileRecord]:
         """Capture what was made and say so in the result."""
         try:
-            sources, made = await self._captured(result, producer, output, scope)
-            if not sources:
-                return []
+            made = await self._captured(result, producer, output, scope)
         except (FileFault, NotCapturable) as error:
             log.info("%s: an artifact was not captured: %s", self._server, error)
-            _append(result, {"type": "text", "text": f"What the tool made was not kept: {error}"})
+            result.append({"type": "text", "text": f"What the tool made was not kept: {error}"})
+            return []
+        if made is None:
             return []
         if producer.raw_output:
-            for record in made:
+            for record in made.records:
                 await self._add_raw(result, record)
         if not producer.persist:
-            for record in made:
+            for record in made.records:
                 await self._store.remove(record.id, "not kept")
             return []
-        self._replace_paths(result, producer, sources, made)
-        self._name(result, producer, made, client)
-        return made
+        uris = [record.uri for record in made.records]
+        _replace(result, producer, output, dict(zip(made.shown, uris, strict=True)))
+        self._name(result, producer, made.records, uris, client)
+        return made.records
 
     async def _captured(
-        self, result: Json, producer: Producer, output: Output, scope: str
-    ) -> tuple[list[Source], list[FileRecord]]:
+        self, result: ToolResult, producer: Producer, output: Output, scope: str
+    ) -> Made | None:
         """What was made, and what became of it."""
         exposed = self._is_exposed(producer)
-        kept = await self._quick.keep(
-            output.folder,
-            scope,
-            self._server,
-            exposed=exposed,
-            tidy=lambda names: self._views.tidy(output.view, output.folder, names),
-        )
-        if kept is not None and kept.made:
+        kept = await self._quick.keep(output.folder, output.view, scope, self._server, exposed=exposed)
+        if kept is not None:
             output.is_tidied = True
-            return [OnDisk(output.folder, output.folder / name) for name in kept.names], kept.made
+            names, records = kept
+            return Made(records, [f"{output.shown}/{name}" for name in names])
         sources = await self._sources(result, producer, output)
         if not sources:
-            return [], []
-        return sources, await self._capturer.capture(sources, Owner(scope, self._server), exposed=exposed)
+            return None
+        shown = [self._views.shown(each.path) if isinstance(each, OnDisk) else None for each in sources]
+        return Made(await self._capturer.capture(sources, Owner(scope, self._server), exposed=exposed), shown)
 
     def _is_exposed(self, producer: Producer) -> bool:
         return producer.expose and self._rules.expose_as_resources
 
-    async def _sources(self, result: Json, producer: Producer, output: Output) -> list[Source]:
+    async def _sources(self, result: ToolResult, producer: Producer, output: Output) -> list[Source]:
         """What was written where we said comes first; a locator is asked only if nothing was."""
-        written = await in_thread(lambda: list(files_below(output.folder)))
+        folder = Path(output.folder)
+        written = await in_thread(lambda: list(files_below(folder)))
         if written:
-            return [OnDisk(output.folder, path) for path in written]
+            return [OnDisk(folder, path) for path in written]
         if producer.locator.mode is LocatorMode.EMBEDDED:
-            return list(embedded(result))
+            return list(embedded(result.decoded))
         found: list[Source] = []
-        for text in named_paths(result, producer.locator):
+        reach = self._views.folder(output.view) if output.alone else folder
+        for text in await named_paths(result.decoded, producer.locator):
             path = self._views.on_our_side(text, output.view)
             if path is None or ".." in path.parts:
                 continue
-            source = OnDisk(output.reach, path)
-            if path.is_relative_to(output.reach) and source not in found and await in_thread(path.is_file):
+            source = OnDisk(reach, path)
+            if path.is_relative_to(reach) and source not in found and await in_thread(path.is_file):
                 found.append(source)
         return found
 
-    def _replace_paths(
-        self, result: Json, producer: Producer, sources: list[Source], made: list[FileRecord]
+    def _name(
+        self,
+        result: ToolResult,
+        producer: Producer,
+        made: list[FileRecord],
+        uris: list[str],
+        client: Client,
     ) -> None:
-        """The path was ours or our workload's business; what a client can use is the URI."""
-        names = {
-            self._views.shown(source.path): record.uri
-            for source, record in zip(sources, made, strict=True)
-            if isinstance(source, OnDisk)
-        }
-        for shown, uri in names.items():
-            for block in blocks(result):
-                if block.get("type") == "text" and isinstance(block.get("text"), str):
-                    for written in (f"file://{shown}", file_uri(shown), shown):
-                        block["text"] = replaced(block["text"], written, uri)
-        structured, key = result.get("structuredContent"), producer.locator.key
-        if key is not None and isinstance(structured, dict):
-            for place in key.places(cast("Json", structured)):
-                value = place.value
-                if isinstance(value, str) and (uri := names.get(plain_path(value))) is not None:
-                    place.put(uri)
-
-    def _name(self, result: Json, producer: Producer, made: list[FileRecord], client: Client) -> None:
-        described = [self._described(record, producer, client.principal) for record in made]
-        meta = dict(cast("Json", result.get("_meta") or {}))
-        meta["artifact"] = described[0]
+        is_exposed = self._is_exposed(producer)
+        described: list[Json] = []
+        for record, uri in zip(made, uris, strict=True):
+            about: Json = {
+                "artifact_uri": uri,
+                "artifact_id": record.id,
+                "filename": record.name,
+                "mime_type": record.mime_type,
+                "size_bytes": record.size,
+                "sha256": record.sha256,
+                "expose_as_resource": is_exposed,
+            }
+            described.append(about)
+            if is_exposed:
+                result.append(_link(record, uri, client.version))
+            if self._rules.downloads:
+                url = about["download_url"] = self._links.download_url(
+                    record, record.expires, client.principal
+                )
+                result.append({"type": "text", "text": f"Download {record.name}: {url}"})
         if len(described) > 1:
-            meta["artifacts"] = described
-        result["_meta"] = meta
-        for record, about in zip(made, described, strict=True):
-            if self._is_exposed(producer):
-                _append(result, _link(record, client.version))
-            if "download_url" in about:
-                _append(result, {"type": "text", "text": f"Download {record.name}: {about['download_url']}"})
+            result.add_meta(artifact=described[0], artifacts=described)
+        else:
+            result.add_meta(artifact=described[0])
 
-    def _described(self, record: FileRecord, producer: Producer, principal: str) -> Json:
-        about: Json = {
-            "artifact_uri": record.uri,
-            "artifact_id": record.id,
-            "filename": record.name,
-            "mime_type": record.mime_type,
-            "size_bytes": record.size,
-            "sha256": record.sha256,
-            "expose_as_resource": self._is_exposed(producer),
-        }
-        if self._rules.downloads:
-            about["download_url"] = self._links.download_url(record, record.expires, principal)
-        return about
-
-    async def _add_raw(self, result: Json, record: FileRecord) -> None:
+    async def _add_raw(self, result: ToolResult, record: FileRecord) -> None:
         if record.size > MAX_RAW_BYTES:
             note = f"{record.name} has {record.size} bytes, too many to show here; read it by its URI"
-            _append(result, {"type": "text", "text": note})
+            result.append({"type": "text", "text": note})
             return
         data = await self._store.read_all(record)
         kind = record.mime_type.partition("/")[0]
         if kind in ("image", "audio") and record.mime_type != "image/svg+xml":
             encoded = base64.b64encode(data).decode()
-            _append(result, {"type": kind, "data": encoded, "mimeType": record.mime_type})
+            result.append({"type": kind, "data": encoded, "mimeType": record.mime_type})
         else:
-            _append(result, {"type": "resource", "resource": contents(record, data)})
+            result.append({"type": "resource", "resource": contents(record, data)})
+
+
+def _replace(result: ToolResult, producer: Producer, output: Output, by_path: dict[str | None, str]) -> None:
+    """The path was ours or our workload's business; what a client can use is the URI."""
+    uris = {shown: uri for shown, uri in by_path.items() if shown is not None}
+    if uris:
+        result.replace_paths(uris, output.folder.rpartition("/")[2] if output.is_tidied else "")
+        if producer.locator.key is not None:
+            result.replace_structured(uris, producer.locator.key)
 
 
 def contents(record: FileRecord, data: bytes) -> Json:
@@ -219,18 +222,13 @@ def contents(record: FileRecord, data: bytes) -> Json:
     return {**about, "blob": base64.b64encode(data).decode()}
 
 
-def _link(record: FileRecord, version: str) -> Json:
+def _link(record: FileRecord, uri: str, version: str) -> Json:
     if version < V2025_06_18:
-        return {"type": "text", "text": f"[{record.name}]({record.uri})"}
+        return {"type": "text", "text": f"[{record.name}]({uri})"}
     return {
         "type": "resource_link",
-        "uri": record.uri,
+        "uri": uri,
         "name": record.name,
         "mimeType": record.mime_type,
         "size": record.size,
     }
-
-
-def _append(result: Json, block: Json) -> None:
-    content = result.get("content")
-    result["content"] = [*(cast("list[Any]", content) if isinstance(content, list) else []), block]

@@ -21,6 +21,13 @@ _SHA256: Final = re.compile(r"[0-9a-fA-F]{64}")
 Fetch = Callable[[str, "Receipt"], Awaitable[None]]
 
 
+def checked_hash(value: str) -> str:
+    """A SHA-256 as somebody gave it."""
+    if not _SHA256.fullmatch(value.strip()):
+        raise BadUpload(f"`{HASH_FIELD}` must be 64 hexadecimal digits")
+    return value.strip().lower()
+
+
 class Receipt:
     """The files of one request. Leaving the block without `keep` takes all of them back."""
 
@@ -58,9 +65,7 @@ class Receipt:
         self._current = None
 
     def add_hash(self, value: str) -> None:
-        if not _SHA256.fullmatch(value.strip()):
-            raise BadUpload(f"`{HASH_FIELD}` must be 64 hexadecimal digits")
-        self._hashes.append(value.strip())
+        self._hashes.append(checked_hash(value))
 
     async def keep(self) -> list[FileRecord]:
         """Everything has come: check it and make it visible in one step."""

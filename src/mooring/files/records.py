@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, cast
 
-from mooring.files.handles import Handle, Kind
+import msgspec
+
+from mooring.files.handles import Handle, Kind, uri
 
 _COLUMNS = "id, kind, scope, server, blob, name, mime_type, size, sha256, created, expires, exposed, note"
+_INSERT = f"INSERT INTO files ({_COLUMNS}, data) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"  # noqa: S608 - our words
 
 
-@dataclass(frozen=True, slots=True)
-class FileRecord:
+class FileRecord(msgspec.Struct, frozen=True):
     """One complete file."""
 
     id: str
@@ -37,15 +38,15 @@ class FileRecord:
 
     @property
     def uri(self) -> str:
-        return str(self.handle)
+        return uri(self.kind, self.scope, self.id, self.name if self.kind == "artifact" else None)
 
 
 def insert(
-    connection: sqlite3.Connection, records: Iterable[FileRecord], data: Mapping[str, bytes] | None = None
+    connection: sqlite3.Connection, records: Sequence[FileRecord], data: Sequence[bytes] | None = None
 ) -> None:
-    """`data` are the bytes, by id, of those files that have no blob."""
+    """`data` are the bytes of each file, if they stand in its row."""
     connection.executemany(
-        f"INSERT INTO files ({_COLUMNS}, data) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)",  # noqa: S608 - our own words
+        _INSERT,
         [
             (
                 record.id,
@@ -59,11 +60,11 @@ def insert(
                 record.sha256,
                 record.created,
                 record.expires,
-                int(record.exposed),
+                record.exposed,
                 record.note,
-                None if data is None else data.get(record.id),
+                None if data is None else data[index],
             )
-            for record in records
+            for index, record in enumerate(records)
         ],
     )
 

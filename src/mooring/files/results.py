@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import sys
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -13,6 +10,7 @@ import msgspec
 from mooring.files import answers, handles
 from mooring.files.budgets import ResultRules
 from mooring.files.faults import BadUpload, FileFault
+from mooring.files.inspecting import inspected
 from mooring.files.locating import blocks
 from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
@@ -163,33 +161,10 @@ class ResultKeeper:
         if not isinstance(what, str) or not what:
             raise BadUpload(f"`{key}` must be a text")
         question = {"do": do, "what": what, "most": _number(given, "most", 50)}
-        data = json.dumps(question).encode() + b"\n" + await self._store.read_all(record)
-        answer = await inspected(data, self.rules.search_seconds)
+        answer = await inspected(question, await self._store.read_all(record), self.rules.search_seconds)
         if "error" in answer:
             raise BadUpload(str(answer["error"]))
         return answer
-
-
-async def inspected(data: bytes, seconds: float) -> Json:
-    """Ask a process of its own, which is stopped when it takes too long."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "mooring.files.inspecting"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        async with asyncio.timeout(seconds):
-            out, _ = await process.communicate(data)
-    except TimeoutError:
-        raise BadUpload(f"that took longer than {seconds:g} s: ask for something simpler") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode != 0 or not out:
-        raise BadUpload("that could not be done: it needs too much memory; ask for something simpler")
-    return json.loads(out)
 
 
 def _readable(result: Json) -> tuple[str, str]:

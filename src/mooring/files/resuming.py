@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from mooring.files import records
 from mooring.files.disk import in_thread, sync_folder
 from mooring.files.faults import BadUpload, FileFault, NotFound, WrongHash
 from mooring.files.handles import new_id
@@ -93,6 +94,16 @@ class ResumableUploads:
             raise NotFound("not found: this upload has expired; begin a new one")
         return upload
 
+    async def completed(self, upload: Resumable) -> Resumable:
+        """With its handle, if all of it came before a crash and only that was missing."""
+        if upload.finished or upload.id in self._busy or await self.offset(upload) < upload.length:
+            return upload
+        self._busy.add(upload.id)
+        try:
+            return await self._finish(upload)
+        finally:
+            self._busy.discard(upload.id)
+
     async def offset(self, upload: Resumable) -> int:
         if upload.finished:
             return upload.length
@@ -154,8 +165,15 @@ class ResumableUploads:
         )
         await self._store.storage.adopt(path, upload.blob)
         done = replace(upload, finished=record.uri)
-        await self._store.insert([record])
-        await self._store.database.run(lambda connection: _mark(connection, done))
+
+        def mark(connection: sqlite3.Connection) -> None:
+            records.insert(connection, [record])
+            _mark(connection, done)
+
+        await self._store.database.run(mark)
+        self._store.remember([record])
+        # Only now: until the file has its name, a crash must find what was acknowledged.
+        await in_thread(lambda: path.unlink(missing_ok=True))
         return done
 
     async def remove(self, upload: Resumable) -> None:

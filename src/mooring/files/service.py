@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from mooring.files.links import Links
-from mooring.files.middleware import FileAdapters, ServerFiles
+from mooring.files.middleware import FileAdapters
 from mooring.files.records import FileRecord
 from mooring.files.resuming import ResumableUploads
 from mooring.files.scopes import Scopes
+from mooring.files.server_files import ServerFiles
 from mooring.files.store import FileStore
 from mooring.files.views import Views
 

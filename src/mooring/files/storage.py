@@ -39,7 +39,7 @@ class Storage(Protocol):
         ...
 
     async def adopt(self, path: Path, blob: str) -> None:
-        """Take over a complete local file; it is gone from its old place afterwards."""
+        """Take a complete local file, durably; it also stays where it is, until its blob has a name."""
         ...
 
     def read(self, blob: str, start: int, stop: int) -> AsyncIterator[bytes]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mooring.files import records
-from mooring.files.database import Database
+from mooring.files.database import Database, give_back
 from mooring.files.faults import Gone, NotFound, WrongHash
 from mooring.files.handles import Handle, Kind, new_id
 from mooring.files.names import OCTETS, safe_name, sniff, with_extension
@@ -118,14 +118,22 @@ class FileStore:
             self.refuse_ended(file.scope)
         made = [file.record(self.clock(), exposed=exposed) for file in files]
         await self.storage.settle([record.blob for record in made])
-        await self.insert(made)
-        for file in files:
-            file.settled()
-        return made
 
-    async def insert(self, made: list[FileRecord]) -> None:
-        await self.database.run(lambda connection: records.insert(connection, made))
-        self.remember(made)
+        def settled(error: Exception | None) -> None:
+            if error is None:
+                self.remember(made)
+                for file in files:
+                    file.settled()
+
+        inserting = asyncio.ensure_future(
+            self.database.run(lambda connection: records.insert(connection, made), settled)
+        )
+        try:
+            await asyncio.shield(inserting)
+        except asyncio.CancelledError:  # what is being named now must not be thrown away at the same time
+            await asyncio.wait([inserting])
+            raise
+        return made
 
     def remember(self, made: Sequence[FileRecord]) -> None:
         """Keep these at hand: they are likely to be asked for."""
@@ -228,6 +236,7 @@ class FileStore:
     def _forget_old(self, connection: sqlite3.Connection, now: float) -> None:
         connection.execute("DELETE FROM tombstones WHERE at < ?", (now - self.rules.tombstone_seconds,))
         connection.execute("DELETE FROM spent WHERE expires < ?", (now,))
+        give_back(connection)
 
     async def sweep_orphans(self) -> int:
         """Blobs without a record: what a crash left behind between writing and naming them."""
@@ -244,7 +253,7 @@ class FileStore:
         def look(connection: sqlite3.Connection) -> set[str]:
             marks = ",".join("?" * len(blobs))
             question = (
-                f"SELECT blob FROM files WHERE blob IN ({marks}) "  # noqa: S608 - question marks only
+                f"SELECT blob FROM files WHERE blob <> '' AND blob IN ({marks}) "  # noqa: S608 - question marks only
                 f"UNION SELECT blob FROM resumable WHERE blob IN ({marks})"
             )
             return {str(row[0]) for row in connection.execute(question, (*blobs, *blobs))}

@@ -73,7 +73,7 @@ def answer(links: Links, rules: UploadRules, server_id: str, scope: str | None, 
     headers = {SESSION_HEADER: scope}
     quoted = shlex.quote(url)
     header = f"-H '{SESSION_HEADER}: {scope}'"
-    hashing = " -F sha256=$(sha256sum FILE | cut -d' ' -f1)" if rules.require_sha256 else ""
+    one, two, only = (_hashing(name) if rules.require_sha256 else "" for name in ("ONE", "TWO", "FILE"))
     about: Json = {
         "server_id": server_id,
         "upload_url": url,
@@ -86,11 +86,15 @@ def answer(links: Links, rules: UploadRules, server_id: str, scope: str | None, 
         "sha256_required": rules.require_sha256,
         "expires_in_seconds": int(rules.link_ttl_seconds),
         "resumable": "tus 1.0 at the same URL",
-        "example_curl": f"curl {header} -F {FIELD}=@FILE{hashing} {quoted}",
-        "example_curl_multiple": f"curl {header} -F {FIELD}=@ONE -F {FIELD}=@TWO {quoted}",
+        "example_curl": f"curl {header} -F {FIELD}=@FILE{only} {quoted}",
+        "example_curl_multiple": f"curl {header} -F {FIELD}=@ONE -F {FIELD}=@TWO{one}{two} {quoted}",
         "note": "Open upload_url in a browser to choose files by hand. Give the handles to the tool.",
     }
     if rules.import_hosts:
         about["import_field_name"] = "url"
         about["import_hosts"] = list(rules.import_hosts)
     return about
+
+
+def _hashing(name: str) -> str:
+    return f" -F {HASH_FIELD}=$(sha256sum {name} | cut -d' ' -f1)"

@@ -54,27 +54,31 @@ class Views:
     ) -> None:
         self._root = root.resolve() / server_id
         self._bound = reach is Reach.BOUND
+        self.is_foreign = reach is Reach.SHARED
+        """Somebody else's disk may hold these files."""
         if self._bound:
             self._mounted = PurePosixPath(mounted_at or BOUND_AT)
         else:
             self._mounted = PurePosixPath(mounted_at or str(root.resolve())) / server_id
         self._store = store
+        self._ours = str(self._root)
+        self._theirs = str(self._mounted)
         # Whoever is in a container may be anybody there. Nobody else gets past the folder around it.
         self._mode = 0o700 if reach is Reach.OURS else 0o777
         self._made: dict[tuple[str, str], tuple[Path, Seen]] = {}
         self._making: dict[tuple[str, str], asyncio.Lock] = {}
-        self._spare: dict[str, Path] = {}
+        self._spare: dict[str, str] = {}
 
     def folder(self, view: str) -> Path:
         """The directory of a view, on our side."""
         assert _VIEW.fullmatch(view), "views have names of our own"
         return self._root / view
 
-    def shown(self, path: Path) -> str:
+    def shown(self, path: Path | str) -> str:
         """A path of ours as the workload sees it."""
-        below = str(path).removeprefix(str(self._root))
-        assert below.startswith("/"), "only what is in a view is shown"
-        return f"{self._mounted}{below[below.index('/', 1) :] if self._bound else below}"
+        below = str(path).removeprefix(self._ours)
+        assert below[0] == "/", "only what is in a view is shown"
+        return f"{self._theirs}{below[below.index('/', 1) :] if self._bound else below}"
 
     def on_our_side(self, shown: str, view: str) -> Path | None:
         """A path as a workload that sees this view wrote it, on our side; nothing if it is in none."""
@@ -143,14 +147,14 @@ class Views:
         finally:
             os.close(descriptor)
 
-    async def fresh_output(self, view: str) -> Path:
+    async def fresh_output(self, view: str) -> str:
         """A new empty directory that belongs to one call."""
         spare = self._spare.pop(view, None)
-        if spare is not None and spare.is_dir():
+        if spare is not None and _is_empty(spare):
             return spare
         return await in_thread(self._make_output, self.folder(view))
 
-    def _make_output(self, folder: Path) -> Path:
+    def _make_output(self, folder: Path) -> str:
         target = folder / "out" / new_id()
         try:
             target.mkdir()
@@ -158,24 +162,26 @@ class Views:
             self._prepare(folder)
             target.mkdir()
         target.chmod(self._mode)
-        return target
+        return str(target)
 
-    def tidy(self, view: str, folder: Path, names: list[str]) -> None:
-        """Blocking: remove the directory of a call with these files, and have one ready for the next."""
+    def tidy(self, view: str, folder: str, names: list[str]) -> None:
+        """Blocking: empty the directory of a call that has these files, and have one ready for the next.
+
+        Under another name: whatever writes to the old one later does not get into another call.
+        """
         try:
             for name in names:
-                (folder / name).unlink()
-            folder.rmdir()
-        except OSError:  # something came late
+                os.unlink(f"{folder}/{name}")  # noqa: PTH108 - as strings: many calls come here
+            if view in self._spare:
+                os.rmdir(folder)  # noqa: PTH106
+            else:
+                spare = f"{folder[: folder.rindex('/')]}/{new_id()}"
+                os.rename(folder, spare)  # noqa: PTH104
+                self._spare[view] = spare
+        except OSError:  # something came late, or the session has ended, and the view with it
             _remove(folder)
-        if view not in self._spare:
-            target = self.folder(view) / "out" / new_id()
-            with suppress(OSError):  # its session may have ended meanwhile, and the view with it
-                target.mkdir()
-                target.chmod(self._mode)
-                self._spare[view] = target
 
-    async def discard(self, folder: Path) -> None:
+    async def discard(self, folder: str) -> None:
         """Remove the directory of a call with whatever is left in it; links are removed, never followed."""
         await in_thread(_remove, folder)
 
@@ -221,6 +227,13 @@ def _newest(entry: os.DirEntry[str]) -> float:
     return newest or time.time()
 
 
+def _is_empty(folder: str) -> bool:
+    try:
+        return not os.listdir(folder)  # noqa: PTH208 - a question that a thread would cost more than
+    except OSError:
+        return False
+
+
 def _seen(path: Path) -> Seen | None:
     try:
         found = os.lstat(path)
@@ -236,5 +249,5 @@ def _settle(temporary: Path, target: Path, mode: int) -> Seen:
     return found.st_mtime_ns, found.st_ino
 
 
-def _remove(folder: Path) -> None:
+def _remove(folder: Path | str) -> None:
     shutil.rmtree(folder, ignore_errors=True)

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Raw
 
 from mooring.gateway.exchange import Client
-from mooring.gateway.subscriptions import Filter
 from mooring.protocol import jsonrpc
+from mooring.protocol.subscriptions import Filter
 
 Capabilities = Mapping[str, Mapping[str, bool]]
 NOTHING: Capabilities = {}

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
+import secrets
+
 import msgspec
 from msgspec import Raw
 
-from mooring.errors import RpcError, UpstreamFailed, http_status_of
+from mooring.errors import INTERNAL_ERROR, RpcError, UpstreamFailed, http_status_of
 from mooring.gateway.exchange import Client, Exchange, Sink
 from mooring.gateway.kept_answers import for_client
 from mooring.gateway.upstream_session import error_code
 from mooring.protocol import jsonrpc, translate
 from mooring.protocol.versions import Era
 from mooring.transports.wire import Answer
+
+log = logging.getLogger(__name__)
 
 
 def refuse(exchange: Exchange, error: RpcError, sink: Sink) -> None:
@@ -66,3 +71,10 @@ def _status(client: Client, error: Raw | bytes) -> int:
     if client.era is Era.LEGACY:
         return 200
     return http_status_of(error_code(Answer(version=client.version, error=error)))
+
+
+def broken(server_id: str, method: str, error: Exception) -> RpcError:
+    """What went wrong here, logged once; the client gets nothing but the number that it was logged under."""
+    number = secrets.token_hex(6)
+    log.error("%s: `%s` failed (exchange %s)", server_id, method, number, exc_info=error)
+    return RpcError("internal error", code=INTERNAL_ERROR, data={"exchange": number})

@@ -14,13 +14,13 @@ from mooring.errors import RpcError
 from mooring.gateway.exchange import Exchange
 from mooring.gateway.interactions import Interactions
 from mooring.gateway.principal import NOBODY, Caller
-from mooring.gateway.streams import EventOutlet, StreamLog
-from mooring.gateway.subscriptions import LIST_CHANGES, Filter
 from mooring.gateway.tracing import Tracer
 from mooring.protocol import jsonrpc, lifecycle
 from mooring.protocol.jsonrpc import RequestId
 from mooring.protocol.lifecycle import Phase
+from mooring.protocol.subscriptions import LIST_CHANGES, Filter
 from mooring.protocol.versions import Era, allows_priming_events
+from mooring.transports.event_streams import EventOutlet, StreamLog
 from mooring.transports.http_reply import Reply
 from mooring.transports.spool import Kept
 from mooring.transports.wire import Answer
@@ -73,7 +73,7 @@ class ShortWay(Protocol):
 
     @property
     def session(self) -> object: ...
-    def take(self, reply: Reply, body: bytes) -> bool: ...
+    def take(self, reply: Reply, body: bytes, caller: Caller) -> bool: ...
 
 
 class LegacyClient:
@@ -93,6 +93,7 @@ class LegacyClient:
         "capabilities",
         "channel",
         "closed",
+        "end_channel",
         "era",
         "info",
         "key",
@@ -128,6 +129,8 @@ class LegacyClient:
         self.principal = caller.principal.id
         self.tracer = tracer
         self.channel = channel
+        self.end_channel: Callable[[], None] | None = None
+        """Hangs up, where the channel is a stream that ends with the session."""
         self.phase = Phase.CONNECTED
         self.version = ""
         self.capabilities = b"{}"
@@ -274,6 +277,11 @@ class LegacyClient:
             log.live is not None and not log.live.closed for log in self._streams.values()
         )
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it is owed an answer; `initialize` may take as long as its server takes to start."""
+        return bool(self.running) or self.phase is Phase.INITIALIZING
+
     def forget_old_streams(self, now: float) -> None:
         if self._streams is None:
             return
@@ -288,6 +296,13 @@ class LegacyClient:
         log = self.known_stream(STANDALONE)
         if log is not None and log.live is not None:
             log.live.keep_alive()
+
+    def hang_up(self) -> None:
+        """End the stream for what belongs to no call; its client may open another one."""
+        log = self.known_stream(STANDALONE)
+        if log is not None and log.live is not None:
+            log.live.end()
+            log.live = None
 
     def close(self) -> None:
         """The session ends: its calls are cancelled, its streams closed."""
@@ -305,6 +320,8 @@ class LegacyClient:
             log.finish(0.0)
             log.forget()
         self._streams = None
+        if self.end_channel is not None:
+            self.end_channel()
 
 
 class ModernClient:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from mooring.errors import (
     HEADER_MISMATCH,
@@ -35,7 +35,7 @@ from mooring.transports.wire import Answer, Leg, Wire
 PROBE_SECONDS: Final = 3.0
 """How long a server may take to answer `server/discover` before we greet it in the legacy way."""
 _MODERN_ERRORS: Final = frozenset({HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION})
-_FALL_BACK_STATUSES: Final = frozenset({400, 404, 405})
+FALL_BACK_STATUSES: Final = frozenset({400, 404, 405})
 PROBE: Final = meta.with_request_metadata(
     b"",
     version=LATEST_MODERN,
@@ -45,16 +45,14 @@ PROBE: Final = meta.with_request_metadata(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """How a server speaks, as far as we know or were told."""
 
     transport: Transport | None = None
     era: Era | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(Struct, frozen=True):
     """What it takes to open a session: in whose name, and in which era rather than the other.
 
     A session for several clients declares everything that we can pass on to whoever of them calls.
@@ -100,9 +98,22 @@ class Detector:
         except UpstreamUnavailable:
             if known == self._pinned:
                 raise
-            self._verdicts = dict.fromkeys(Era, self._pinned)
-            self._modern_profile = None
+            self.forget()
             return await self._open(opening, self._pinned)
+
+    async def is_modern_still(self, wire: Wire) -> bool:
+        """Ask again, over HTTP; who does not answer has not become another one."""
+        leg = Leg("server/discover", PROBE, _ignore)
+        leg.headers = routing_headers.write(LATEST_MODERN, "server/discover", None)
+        try:
+            return _read_probe(await asyncio.wait_for(_quietly(wire, leg), PROBE_SECONDS)) is not None
+        except (UpstreamUnavailable, TimeoutError):
+            return True
+
+    def forget(self) -> None:
+        """Know no more than what the configuration says."""
+        self._verdicts = dict.fromkeys(Era, self._pinned)
+        self._modern_profile = None
 
     async def _open(self, opening: Opening, known: Verdict) -> UpstreamSession:
         transports = (known.transport,) if known.transport else self._dialer.transports
@@ -110,7 +121,7 @@ class Detector:
             try:
                 session = await self._open_by(transport, opening, known.era)
             except HttpRefused as error:
-                if transport is transports[-1] or error.http_status not in _FALL_BACK_STATUSES:
+                if transport is transports[-1] or error.http_status not in FALL_BACK_STATUSES:
                     raise
                 continue
             self._verdicts[opening.prefers] = Verdict(transport, session.era)
@@ -160,7 +171,7 @@ class Detector:
         except HandshakeRefused as error:
             status = error.answer.status
             attempt.is_modern = error_code(error.answer) in _MODERN_ERRORS
-            fall_back = HttpRefused(status, started=False) if status in _FALL_BACK_STATUSES else error
+            fall_back = HttpRefused(status, started=False) if status in FALL_BACK_STATUSES else error
             attempt.failure = fall_back
         except HttpRefused as error:
             attempt.failure = error

@@ -15,10 +15,12 @@ from time import monotonic
 from typing import Final, Protocol
 
 import msgspec
+from msgspec import Raw
 
 from mooring.gateway.clients import LegacyClient
-from mooring.gateway.exchange import Exchange, Posted
+from mooring.gateway.exchange import Exchange, Posted, Quick
 from mooring.gateway.health import Health
+from mooring.gateway.principal import Caller
 from mooring.gateway.sinks import PostSink
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream_session import UpstreamSession
@@ -47,11 +49,15 @@ class Home(Protocol):
         """Whether a legacy request concerns nobody but the server at the other end."""
         ...
 
+    def quick_for(self, method: str, body: bytes) -> Quick | None:
+        """The chain that it concerns otherwise, if that never waits."""
+        ...
+
     def take_over(self, exchange: Exchange) -> None:
         """Run this exchange in the ordinary way from here on."""
         ...
 
-    def finish_directly(self, exchange: Exchange, data: bytes) -> None:
+    def finish_directly(self, exchange: Exchange, data: bytes, result: Raw) -> None:
         """Answer a call that its chain let onto the short way."""
         ...
 
@@ -76,8 +82,8 @@ class Direct(msgspec.Struct, eq=False):
     def set_result(self, response: Response) -> None:
         """The answer is here, or at least its head."""
         exchange = self.exchange
-        data = self._plain_answer(response)
-        if data is None:
+        result = self._plain_result(response)
+        if result is None:
             self._hand_over().set_result(response)
             return
         sink = exchange.sink
@@ -88,25 +94,23 @@ class Direct(msgspec.Struct, eq=False):
         self.home.forget(exchange)
         try:
             if exchange.guard is not None:
-                self.home.finish_directly(exchange, data)
+                self.home.finish_directly(exchange, response.chunks[0], result)
             else:
-                sink.answer(data)
+                sink.answer(response.chunks[0])
         except Exception:
             log.exception("%s: `%s` could not be answered", self.home.id, exchange.method)
             sink.drop()
 
-    def _plain_answer(self, response: Response) -> bytes | None:
-        """The body, if it is nothing but the result of this request."""
+    def _plain_result(self, response: Response) -> Raw | None:
+        """The result, if there is nothing in the body but that of this request."""
         if response.flow is not None or response.status != 200 or len(response.chunks) != 1:
             return None
         if response.first.get(b"content-type") != b"application/json":
             return None
         data = response.chunks[0]
-        if not jsonrpc.is_result_of(data, self.exchange.envelope.id):
-            return None
         if self.session.era is Era.MODERN and b"input_required" in data:
             return None  # questions instead of a result
-        return data
+        return jsonrpc.result_of(data, self.exchange.envelope.id)
 
     def set_exception(self, error: TransportError) -> None:
         self._hand_over().set_exception(error)
@@ -141,7 +145,7 @@ class Lane(msgspec.Struct, eq=False):
     call_seconds: float
     total_seconds: float
 
-    def take(self, reply: Reply, body: bytes) -> bool:
+    def take(self, reply: Reply, body: bytes, caller: Caller) -> bool:
         """Send on what the client posted; False, and nothing has happened, if it needs a closer look."""
         client, session, home = self.client, self.session, self.home
         if session.lost is not None or self.health.tripped or home.tracer.active:
@@ -151,11 +155,13 @@ class Lane(msgspec.Struct, eq=False):
             return False
         method = envelope.method
         key = int(bytes(envelope.id))
-        if method is None or key in client.running or not home.goes_directly(method, body):
+        if method is None or key in client.running:
             return False
-        connection = session.take_idle()
-        if connection is None:
-            return False
+        quick = None
+        if not home.goes_directly(method, body):
+            quick = home.quick_for(method, body)
+            if quick is None:
+                return False
         now = monotonic()
         exchange = Exchange(
             home,
@@ -171,11 +177,23 @@ class Lane(msgspec.Struct, eq=False):
             patience=self.call_seconds,
             deadline=now + self.call_seconds,
             final_deadline=now + self.total_seconds,
-            begun=True,
+            caller=caller,
+            guard=quick,
         )
-        client.last_seen = session.last_used = now
+        client.caller = caller
+        client.last_seen = now
         client.running[key] = exchange
-        home.exchanges[exchange] = session.calls[exchange] = None
+        home.exchanges[exchange] = None
+        if quick is not None:
+            quick.enter(exchange)
+            body = exchange.body
+        connection = session.take_idle() if quick is None or exchange.checked else None
+        if connection is None:
+            home.take_over(exchange)
+            return True
+        exchange.begun = True
+        session.last_used = now
+        session.calls[exchange] = None
         direct = exchange.direct = Direct(home, self.health, exchange, session, connection)
         connection.send(b"%bcontent-length: %d\r\n\r\n%b" % (self.head, len(body), body), b"", direct)
         return True

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Raw
 
 from mooring.errors import InvalidParams, InvalidRequest, RpcError, http_status_of
+from mooring.gateway import answering
 from mooring.gateway.clients import LegacyClient, ModernClient
 from mooring.gateway.exchange import Client, Exchange, Sink
 from mooring.gateway.principal import NOBODY, Caller
@@ -92,10 +93,10 @@ class Dispatcher:
         except RpcError as error:
             client.phase = lifecycle.on_initialize_answered(client.phase, accepted=False)
             sink.answer(jsonrpc.error(envelope.id, error.encode()))
-        except Exception:
-            log.exception("%s: `initialize` failed", server.id)
+        except Exception as error:  # noqa: BLE001 - the end of the chain: nothing else breaks
             client.phase = lifecycle.on_initialize_answered(client.phase, accepted=False)
-            sink.answer(jsonrpc.error(envelope.id, RpcError("internal error").encode()))
+            refusal = answering.broken(server.id, "initialize", error)
+            sink.answer(jsonrpc.error(envelope.id, refusal.encode()))
         else:
             client.phase = lifecycle.on_initialize_answered(client.phase, accepted=True)
             if client.tracer.active:

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from mooring.errors import RpcError
 from mooring.gateway.principal import NOBODY, Caller
-from mooring.protocol import meta
+from mooring.protocol import jsonrpc, meta
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.meta import Meta, Params
 from mooring.protocol.versions import Era
@@ -80,6 +80,10 @@ class Watch(Protocol):
         """A stream for changes was opened."""
         ...
 
+    def lets_read(self, caller: Caller, uri: str) -> bool:
+        """Whether this caller may hear of a resource."""
+        ...
+
     def reasons(self) -> list[str]:
         """What is wrong with the guard itself, for the health report."""
         ...
@@ -101,6 +105,7 @@ class Quick(Protocol):
 
     def enter(self, exchange: Exchange) -> None: ...
     def leave(self, exchange: Exchange, answer: Answer) -> Answer | None: ...
+    def fail(self, exchange: Exchange, error: BaseException) -> None: ...
     def __call__(self, exchange: Exchange, handler: Handler) -> Awaitable[Answer | None]: ...
 
 
@@ -173,17 +178,43 @@ class Exchange(msgspec.Struct, eq=False):
     """Or this is why it did not."""
     given: dict[str, Given] | None = None
     """In a list of tools: those that the gateway has added or changed."""
+    asked: Raw | None = None
+    """Its params as they came, if the chain has changed them since."""
+    name: str | None = None
+    """See `read_name`."""
+    name_in: Params | None = None
+    """The params that it was read from: others have another name."""
 
     @property
     def flows(self) -> bool:
         """Whether its answer may go on while it arrives."""
         return self.relayable and self.sink is not None and self.sink.flows
 
+    @property
+    def asked_for(self) -> Raw:
+        """What its client said, whatever the chain made of it."""
+        return self.envelope.params if self.asked is None else self.asked
+
+    def set_params(self, params: bytes) -> None:
+        """Give it new params, everywhere it has them."""
+        self.asked = self.asked_for
+        self.envelope.params = Raw(params)
+        self.body = jsonrpc.request(self.envelope.id, self.method, params)
+        self.params = self.meta = None
+
     def read_params(self) -> Params:
         """The members of the params that routing looks at, decoded on first use."""
         if self.params is None:
             self.params = meta.read_params(self.envelope.params)
         return self.params
+
+    def read_name(self) -> str | None:
+        """The `name` in the params, if it is a string; decoded on first use."""
+        params = self.params or self.read_params()
+        if params is not self.name_in:
+            self.name = meta.text(params.name)
+            self.name_in = params
+        return self.name
 
     def read_meta(self) -> Meta:
         if self.meta is None:

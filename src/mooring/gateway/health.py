@@ -7,9 +7,10 @@ CLOSED ──failures in a row──▶ OPEN ──open_seconds pass──▶ HA
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct
 
 RECENT_SECONDS: Final = 300.0
 """How long a success counts as a sign of life."""
@@ -21,10 +22,18 @@ class State(Enum):
     DOWN = "down"
 
 
-@dataclass(frozen=True, slots=True)
-class BreakerPolicy:
+class BreakerPolicy(Struct, frozen=True):
     failures: int = 5
     open_seconds: float = 10.0
+
+
+class Absence(Struct, frozen=True):
+    """Somebody who knows better than the last calls: there is nothing to call now."""
+
+    state: State
+    reason: str = ""
+    asleep: bool = False
+    """The next call starts it: that the last one failed still counts."""
 
 
 class Health:
@@ -37,6 +46,7 @@ class Health:
         "_opened_at",
         "_policy",
         "_probing_since",
+        "absence",
         "calls",
         "errors",
         "tripped",
@@ -53,6 +63,7 @@ class Health:
         self.errors = 0
         self.tripped = False
         """Whether the breaker is anything but closed."""
+        self.absence: Absence | None = None
 
     def succeeded(self, now: float) -> None:
         self.calls += 1
@@ -88,16 +99,24 @@ class Health:
         return 0.0
 
     def state(self, now: float) -> State:
-        if self._last_failure is not None and (
+        """Never `up` where nothing runs, however recently it did."""
+        failed = self._last_failure is not None and (
             self._last_success is None or self._last_failure[0] > self._last_success
-        ):
+        )
+        if self.absence is not None and not (self.absence.asleep and failed):
+            return self.absence.state
+        if failed:
             return State.DOWN
         if self._last_success is not None and now - self._last_success <= RECENT_SECONDS:
             return State.UP
         return State.IDLE
 
     def reasons(self, now: float) -> list[str]:
-        if self.state(now) is not State.DOWN or self._last_failure is None:
+        if self.state(now) is not State.DOWN:
+            return []
+        if self.absence is not None and self.absence.reason:
+            return [self.absence.reason]
+        if self._last_failure is None:
             return []
         reasons = [self._last_failure[1]]
         if self._opened_at is not None:

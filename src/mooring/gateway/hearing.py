@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from mooring.errors import InvalidParams, MethodNotFound, RpcError
+from mooring.errors import InvalidParams, MethodNotFound, RpcError, UpstreamFailed
 from mooring.gateway.clients import LEVELS, LegacyClient
 from mooring.gateway.exchange import Exchange
 from mooring.gateway.legacy_session import LegacySession
@@ -69,7 +69,13 @@ class Hearing:
         return Answer(version=client.version, result=b"{}")
 
     async def attach(self, client: LegacyClient) -> None:
-        """From now on this client hears of changes."""
+        """From now on this client hears of changes; once the server is there, if it is not."""
+        try:
+            await self._attach(client)
+        except UpstreamFailed:
+            self._reattach_soon(client)
+
+    async def _attach(self, client: LegacyClient) -> None:
         session = await self._upstream.session_for(client)
         if client not in session.subscribers and not client.closed:
             client.on_detached = partial(self._reattach_soon, client)
@@ -81,14 +87,14 @@ class Hearing:
         task.add_done_callback(self._tasks.discard)
 
     async def _reattach(self, client: LegacyClient) -> None:
-        """The session that told this client of changes was lost: find it another, as long as it listens."""
+        """No session tells this client of changes, or no longer: find it one, as long as it listens."""
         wait, longest = REATTACH_SECONDS
         while True:
             await asyncio.sleep(wait)
             if client.closed or not (client.is_listening or client.wants.resource_subscriptions):
                 return
             try:
-                await self.attach(client)
+                await self._attach(client)
             except RpcError:
                 wait = min(wait * 2, longest)
             else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import msgspec
-from msgspec import Raw
 
 from mooring.errors import URL_ELICITATION_REQUIRED, InvalidParams, MissingCapability
 from mooring.gateway.exchange import Exchange
@@ -33,7 +32,7 @@ class InputCalls:
         if exchange.read_params().request_state:
             if self._interactions.is_suspended_state(exchange):
                 return self._resume(exchange)
-            self._restore_state(exchange)
+            await self._restore_state(exchange)
         answer = await self._upstream.call(exchange)
         if answer.error:
             return self._as_url_elicitation(exchange, answer) or answer
@@ -55,13 +54,10 @@ class InputCalls:
             sink.bind(resumed)
         return None
 
-    def _restore_state(self, exchange: Exchange) -> None:
+    async def _restore_state(self, exchange: Exchange) -> None:
         """Give a modern server its own state back, in place of the sealed one that the client had."""
-        state = msgspec.json.encode(self._interactions.open_state(exchange))
-        params = meta.with_member(exchange.envelope.params, "requestState", state)
-        exchange.envelope.params = Raw(params)
-        exchange.body = jsonrpc.request(exchange.envelope.id, exchange.method, params)
-        exchange.params = exchange.meta = None
+        state = msgspec.json.encode(await self._interactions.open_state(exchange))
+        exchange.set_params(meta.with_member(exchange.envelope.params, "requestState", state))
 
     def _checked_input(self, exchange: Exchange, answer: Answer, wanted: InputRequired) -> Answer:
         """Never ask a client for what it did not declare; never let a server's state out unsealed."""
@@ -79,7 +75,8 @@ class InputCalls:
         return Answer(version=answer.version, result=result)
 
     def _as_url_elicitation(self, exchange: Exchange, answer: Answer) -> Answer | None:
-        """2025-11-25 asks for a URL to be visited with an error (-32042), 2026-07-28 with questions."""
+        """2025-11-25 asks for a URL to be visited with an error (-32042), 2026-07-28 with questions; who
+        cannot be asked is told the address: the error does not exist any more."""
         if answer.version == exchange.client.version:
             return None
         try:
@@ -92,8 +89,10 @@ class InputCalls:
         for number, elicitation in enumerate(error.data.elicitations, 1):
             kept = {name: value for name, value in elicitation.items() if name != "elicitationId"}
             questions[f"url-{number}"] = {"method": "elicitation/create", "params": kept}
-        if not questions or not exchange.client.can("elicitation/create", b'{"mode":"url","url":""}'):
+        if not questions:
             return None
+        if not exchange.client.can("elicitation/create", b'{"mode":"url","url":""}'):
+            return _told(exchange, error)
         result = {"resultType": "input_required", "inputRequests": questions}
         return Answer(version=exchange.client.version, result=msgspec.json.encode(result))
 
@@ -104,11 +103,21 @@ class _UrlElicitations(msgspec.Struct):
 
 class _UrlElicitationRequired(msgspec.Struct):
     code: int = 0
+    message: str = ""
     data: _UrlElicitations = msgspec.field(default_factory=_UrlElicitations)
 
 
+def _told(exchange: Exchange, error: _UrlElicitationRequired) -> Answer:
+    wanted = [f"{one.get('message', '')} {one.get('url', '')}".strip() for one in error.data.elicitations]
+    return _failed(exchange, "\n".join((error.message, *wanted)))
+
+
 def _expired(exchange: Exchange) -> Answer:
+    return _failed(exchange, EXPIRED_TEXT)
+
+
+def _failed(exchange: Exchange, text: str) -> Answer:
     if exchange.method != "tools/call":
-        raise InvalidParams(EXPIRED_TEXT)
-    result = {"resultType": "complete", "isError": True, "content": [{"type": "text", "text": EXPIRED_TEXT}]}
+        raise InvalidParams(text)
+    result = {"resultType": "complete", "isError": True, "content": [{"type": "text", "text": text}]}
     return Answer(version=exchange.client.version, result=msgspec.json.encode(result))

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
+import time
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -19,8 +20,8 @@ from msgspec import Raw
 from mooring.errors import InvalidParams, RpcError
 from mooring.gateway.exchange import Exchange
 from mooring.gateway.questions import InputRequired
-from mooring.gateway.sealing import Seal, SealBroken
 from mooring.protocol import jsonrpc, meta
+from mooring.transports.sealing import Seal, SealBroken
 from mooring.transports.wire import Answer
 
 SUSPENDED: Final = "mooring:suspended-call"
@@ -32,7 +33,6 @@ SETTLE_SECONDS: Final = 0.01
 TOGETHER_AT_MOST_SECONDS: Final = 0.5
 """Questions that a server asks at the same time reach the client together: when it has paused, and what has
 arrived meanwhile has been read, but in any case after the last of these."""
-SPENT_KEPT: Final = 100_000
 EXPIRED_TEXT: Final = "the interaction has expired; call again from the start"
 _NOT_PART_OF_THE_CALL: Final = ("inputResponses", "requestState", "_meta")
 
@@ -62,14 +62,22 @@ class SuspendedCall:
             self.kept.append(message)
 
 
+class SpentBook(Protocol):
+    """Where it is written down what may be used once, so that a restart of the gateway does not forget it."""
+
+    async def spend(self, value: str, until: float) -> bool:
+        """Durable when it returns; False: it was spent before. Nobody asks after that time (`time.time`)."""
+        ...
+
+
 class Interactions:
     """The suspended calls of one gateway, and the states of modern servers that pass through it."""
 
-    def __init__(self, seal: Seal, ttl_seconds: float) -> None:
+    def __init__(self, seal: Seal, ttl_seconds: float, book: SpentBook) -> None:
         self._seal = seal
         self._ttl = ttl_seconds
         self._suspended: dict[str, Exchange] = {}
-        self._spent: dict[str, None] = {}
+        self._book = book
 
     # Legacy server, modern client
 
@@ -182,7 +190,7 @@ class Interactions:
         if parked.outcome is not None:
             return parked.outcome
         exchange.final_deadline += monotonic() - parked.since
-        exchange.envelope = retry.envelope
+        exchange.envelope, exchange.asked = retry.envelope, retry.asked_for
         exchange.sink = retry.sink
         exchange.client = retry.client
         exchange.params, exchange.meta = retry.params, retry.meta
@@ -245,14 +253,11 @@ class Interactions:
         }
         return self._seal.wrap(RELAYED, values, ttl_seconds=self._ttl)
 
-    def open_state(self, exchange: Exchange) -> str:
+    async def open_state(self, exchange: Exchange) -> str:
         """The server's own state that this retry brings back; each may be used once."""
         values = self._open(RELAYED, exchange)
-        if values["nonce"] in self._spent:
+        if not await self._book.spend(values["nonce"], time.time() + self._ttl):
             raise InvalidParams("`requestState` was already used")
-        self._spent[values["nonce"]] = None
-        if len(self._spent) > SPENT_KEPT:
-            del self._spent[next(iter(self._spent))]
         return values["state"]
 
     def is_suspended_state(self, exchange: Exchange) -> bool:
@@ -270,10 +275,11 @@ class Interactions:
         text = meta.text(exchange.read_params().request_state)
         try:
             values = self._seal.unwrap(purpose, text or "")
+            if (values["principal"], values["server"]) != (exchange.client.principal, exchange.server.id):
+                raise SealBroken("not a value of ours")  # nor is what we gave to somebody else
         except SealBroken as error:
             raise InvalidParams(f"`requestState` cannot be used: {error}") from None
-        expected = (exchange.client.principal, exchange.server.id, _digest(exchange))
-        if (values["principal"], values["server"], values["digest"]) != expected:
+        if values["digest"] != _digest(exchange):
             raise InvalidParams("`requestState` belongs to another request")
         return values
 
@@ -301,12 +307,15 @@ def _without_result_type(raw: Raw) -> bytes:
 
 
 def _digest(exchange: Exchange) -> str:
-    """What makes a retry a retry of the same call: its method and everything it asks for."""
-    members = jsonrpc.members(exchange.envelope.params)
+    """What makes a retry a retry of the same call: its method and everything that its client asks for. What
+    the chain makes of that may be another thing each time: where a file goes, or what a webhook adds."""
+    members = jsonrpc.members(exchange.asked_for)
     for name in _NOT_PART_OF_THE_CALL:
         members.pop(name, None)
     content = msgspec.json.decode(jsonrpc.assemble(members))
-    canonical = msgspec.json.encode([exchange.method, content], order="deterministic")
+    read = exchange.read_params()
+    item = meta.text(read.name or read.uri)  # the server's own name for it
+    canonical = msgspec.json.encode([exchange.method, item, content], order="deterministic")
     return hashlib.sha256(canonical).hexdigest()
 
 

@@ -18,7 +18,7 @@ from mooring.errors import (
     RpcError,
     UpstreamFailed,
 )
-from mooring.gateway import interactions, subscriptions
+from mooring.gateway import interactions
 from mooring.gateway import profile as profiles
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.kept_answers import KEEPABLE
@@ -28,11 +28,11 @@ from mooring.gateway.legacy_refusals import (
     answer_for_nobody,
     missing_capability,
 )
-from mooring.gateway.subscriptions import Filter
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream_session import UpstreamSession, error_code
-from mooring.protocol import jsonrpc, meta, translate
+from mooring.protocol import jsonrpc, meta, subscriptions, translate
 from mooring.protocol.jsonrpc import Envelope, RequestId
+from mooring.protocol.subscriptions import Filter
 from mooring.protocol.versions import LATEST_LEGACY, LEGACY_VERSIONS, Era
 from mooring.transports.duplex import DuplexWire
 from mooring.transports.streamable_wire import StreamableWire

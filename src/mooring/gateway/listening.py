@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Raw
 
 from mooring.gateway.exchange import Exchange
-from mooring.gateway.subscriptions import Filter
+from mooring.gateway.principal import Caller
 from mooring.protocol import jsonrpc, meta
+from mooring.protocol.subscriptions import Filter
 
 MAX_EARLY: Final = 1_000
 """Changes that come in before we could say what will be delivered."""
@@ -31,6 +32,11 @@ class ListenStream:
     @property
     def principal(self) -> str:
         return self._exchange.client.principal
+
+    @property
+    def caller(self) -> Caller:
+        """Who opened it, with which credential."""
+        return self._exchange.caller
 
     def acknowledge(self, granted: Filter) -> None:
         """Say what will be delivered; what came in before that may only follow it."""

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Raw
 
 from mooring.errors import HEADER_MISMATCH, MissingCapability, RpcError, UpstreamFailed
-from mooring.gateway import subscriptions
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.kept_answers import KEEPABLE
 from mooring.gateway.profile import TASKS_EXTENSION, Profile
@@ -28,11 +27,11 @@ from mooring.gateway.questions import (
 )
 from mooring.gateway.server_listening import Listening
 from mooring.gateway.server_tasks import Task, read_task, wants_tasks, with_tasks_declared
-from mooring.gateway.subscriptions import Filter
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream_session import UpstreamSession, error_code
-from mooring.protocol import jsonrpc, meta, routing_headers
+from mooring.protocol import jsonrpc, meta, routing_headers, subscriptions
 from mooring.protocol.jsonrpc import Envelope
+from mooring.protocol.subscriptions import Filter
 from mooring.protocol.versions import Era
 from mooring.transports.streamable_wire import StreamableWire
 from mooring.transports.wire import Answer, Leg, Wire

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 NEVER: Final = float("inf")
 
@@ -14,8 +15,7 @@ def _no_claims() -> Mapping[str, Any]:
     return MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Principal:
+class Principal(Struct, frozen=True, eq=False):
     """Somebody who proved who they are. One object per verified credential: it compares by identity.
 
     `id` is unique among all issuers: sessions, handles, tasks and suspended calls are bound to it. `subject`
@@ -30,16 +30,18 @@ class Principal:
     """What the credential is for; None: everything here."""
     expires: float = NEVER
     """Unix time after which the credential no longer counts."""
-    credential: str = field(default="", repr=False)
+    credential: str = ""
     """The token itself, for exchanging it for another one. It never goes to a server."""
+
+    def __repr__(self) -> str:
+        return f"Principal({self.id!r})"  # and not its credential
 
 
 ANONYMOUS: Final = Principal("anonymous", "anonymous")
 """Everybody, while authentication is off."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Caller:
+class Caller(Struct, frozen=True, eq=False):
     """The sender of one request: the principal, and what is known of the place it came from."""
 
     principal: Principal

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from mooring.gateway.additions import NOTHING, Capabilities, merged
 from mooring.protocol import jsonrpc, meta
@@ -15,8 +14,7 @@ from mooring.protocol.versions import MODERN_VERSIONS, V2025_11_25, Era
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """The outcome of `initialize` or `server/discover`, kept raw so that unknown members pass through."""
 
     era: Era

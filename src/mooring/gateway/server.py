@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Raw
 
 from mooring.errors import (
-    INTERNAL_ERROR,
     InvalidParams,
     LoginNeeded,
     MethodNotFound,
@@ -32,19 +31,20 @@ from mooring.gateway.interactions import Interactions
 from mooring.gateway.listening import ListenStream
 from mooring.gateway.modern_session import INPUT_METHODS
 from mooring.gateway.param_headers import ParamHeaders
-from mooring.gateway.subscriptions import (
+from mooring.gateway.task_calls import TaskCalls, is_ours
+from mooring.gateway.task_owners import OwnerBook, TaskOwners
+from mooring.gateway.tasks import TaskTable
+from mooring.gateway.tracing import Tracer
+from mooring.gateway.upstream import Upstream
+from mooring.gateway.upstream_session import FAREWELL_SECONDS
+from mooring.protocol import jsonrpc, meta
+from mooring.protocol.subscriptions import (
     PROMPTS_CHANGED,
     RESOURCES_CHANGED,
     TOOLS_CHANGED,
     Filter,
     deliver,
 )
-from mooring.gateway.task_calls import TaskCalls, is_ours
-from mooring.gateway.task_owners import TaskOwners
-from mooring.gateway.tasks import TaskTable
-from mooring.gateway.tracing import Tracer
-from mooring.gateway.upstream import Upstream
-from mooring.protocol import jsonrpc, meta
 from mooring.protocol.versions import Era
 from mooring.transports.wire import Answer
 
@@ -73,15 +73,19 @@ class Server:
         interactions: Interactions,
         tracer: Tracer,
         chain: list[Middleware],
-        concerned: frozenset[str] | None = None,
+        owners: OwnerBook,
     ) -> None:
         self.id = server_id
         self.upstream = upstream
         self.interactions = interactions
         self.tracer = tracer
+        self.session_idle_seconds: float | None = None
+        """How long a session of its clients may be idle; None: as long as any other's."""
+        self.endpoint_prefix = b""
+        """What a proxy in front of us has cut off the paths of its clients (HTTP+SSE names them a path)."""
         self.exchanges: dict[Exchange, None] = {}
         self.tasks = TaskTable(interactions)
-        self._task_owners = TaskOwners()
+        self._task_owners = TaskOwners(upstream, owners)
         self._task_calls = TaskCalls(self, self._task_owners)
         self._param_headers = ParamHeaders()
         self._input_calls = InputCalls(upstream, interactions)
@@ -98,9 +102,11 @@ class Server:
         }
         self.forwards: frozenset[bytes] = frozenset()
         """Headers of clients' requests that go on to the server."""
+        self.requires: tuple[str, ...] = ()
+        """Headers without which a request is refused."""
         self.additions: own.Additions | None = None
         self.listeners: dict[ListenStream, None] = {}
-        self.use(chain, concerned)
+        self.use(chain, None)
 
     def use(
         self,
@@ -123,8 +129,14 @@ class Server:
         """The methods that must not take the short way; None: all."""
 
     def announce(self) -> None:
-        """Its lists may look different from now on: whoever listens is told to ask again."""
+        """Its lists may look different from now on: whoever listens is told to ask again, and hears no more
+        of resources that they may not read now."""
         for session in self.upstream.sessions:
+            for subscriber in session.subscribers:
+                if self.watch is not None and isinstance(subscriber, (LegacyClient, ListenStream)):
+                    uris = subscriber.wants.resource_subscriptions
+                    left = tuple(uri for uri in uris if self.watch.lets_read(subscriber.caller, uri))
+                    subscriber.wants = msgspec.structs.replace(subscriber.wants, resource_subscriptions=left)
             for method in (TOOLS_CHANGED, PROMPTS_CHANGED, RESOURCES_CHANGED):
                 deliver(session.subscribers, method, b"")
 
@@ -178,29 +190,33 @@ class Server:
 
     def _begin_quickly(self, quick: Quick, exchange: Exchange) -> bool:
         """A call that its chain lets through at once can take the short way too."""
-        client = exchange.client
-        if exchange.method != "tools/call" or exchange.sink is None or exchange.guarded or self.tracer.active:
+        if exchange.sink is None or exchange.guarded or self.tracer.active:
             return False
-        if self.upstream.policy.share == "call" or self._param_headers or b"\\u" in exchange.body:
+        if self.quick_for(exchange.method, exchange.body) is not quick:
             return False
-        if b'"task"' in exchange.body if client.era is Era.LEGACY else EXTENSION_NAME in client.capabilities:
+        if self.upstream.policy.share == "call" or EXTENSION_NAME in exchange.client.capabilities:
             return False
         exchange.guard = quick
         quick.enter(exchange)
         return exchange.checked and self.upstream.begin_directly(self, exchange)
 
-    def finish_directly(self, exchange: Exchange, data: bytes) -> None:
+    def quick_for(self, method: str, body: bytes) -> Quick | None:
+        """The chain of a call which neither waits in it nor asks for a task."""
+        if method != "tools/call" or self._param_headers or b'"task"' in body or b"\\u" in body:
+            return None
+        return self._quick
+
+    def finish_directly(self, exchange: Exchange, data: bytes, result: Raw) -> None:
         """The answer of a call on the short way, through the rest of its chain."""
         guard = exchange.guard
         assert guard is not None
         try:
-            found = Answer(version=exchange.client.version, whole=data, result=jsonrpc.decode(data).result)
+            found = Answer(version=exchange.client.version, whole=data, result=result)
             self._finish(exchange, guard.leave(exchange, found))
         except RpcError as error:
             self._fail(exchange, error)
-        except Exception:
-            log.exception("%s: `%s` failed", self.id, exchange.method)
-            self._fail(exchange, RpcError("internal error", code=INTERNAL_ERROR))
+        except Exception as error:  # noqa: BLE001 - the end of the chain: nothing else breaks
+            self._fail(exchange, answering.broken(self.id, exchange.method, error))
 
     def goes_directly(self, method: str, body: bytes) -> bool:
         """Whether a request of a legacy client concerns nobody but the server at the other end."""
@@ -212,7 +228,7 @@ class Server:
         exchange.begun = True
         try:
             if exchange.withdrawn:
-                raise asyncio.CancelledError
+                raise self._withdrawal(exchange)
             handle = self._route if self._passes_by(exchange) else self._handle
             if exchange.guard is not None:  # which may be another one by now
                 handle = compose([exchange.guard, *exchange.guard.after], self._route)
@@ -224,13 +240,19 @@ class Server:
         except msgspec.DecodeError as error:  # a rule had to look at what its decoder does not take
             log.warning("%s: `%s` cannot be read: %s", self.id, exchange.method, error)
             self._fail(exchange, InvalidParams(f"the request or its answer cannot be read: {error}"))
-        except Exception:
-            log.exception("%s: `%s` failed", self.id, exchange.method)
-            self._fail(exchange, RpcError("internal error", code=INTERNAL_ERROR))
+        except Exception as error:  # noqa: BLE001 - the end of the chain: nothing else breaks
+            self._fail(exchange, answering.broken(self.id, exchange.method, error))
         finally:
             self.forget(exchange)
             if exchange.parked is not None:
                 self.interactions.forget(exchange)
+
+    def _withdrawal(self, exchange: Exchange) -> asyncio.CancelledError:
+        """A request that was taken back before its first step; the chain it has entered hears of it."""
+        cancelled = asyncio.CancelledError()
+        if exchange.guard is not None:
+            exchange.guard.fail(exchange, cancelled)
+        return cancelled
 
     def forget(self, exchange: Exchange) -> None:
         del self.exchanges[exchange]
@@ -328,7 +350,7 @@ class Server:
                 self._param_headers.check(exchange)
             answer = await self._input_calls.call(exchange)
             if answer is not None and method == "tools/call":
-                self._task_owners.learn(exchange.client, answer)
+                await self._task_owners.learn(exchange.client, answer)
             return answer
         return await self.upstream.call(exchange)
 
@@ -399,7 +421,7 @@ class Server:
             raise InvalidParams(f"`notifications` cannot be read: {error}") from None
         if len(wish.resource_subscriptions) + len(wish.task_ids) > MAX_SUBSCRIPTIONS:
             raise InvalidParams(f"a stream has at most {MAX_SUBSCRIPTIONS} subscriptions")
-        wish = self._task_owners.narrow(exchange.client, wish)
+        wish = await self._task_owners.narrow(exchange.client, wish)
         session = await self.upstream.session_for(exchange.client)
         stream = ListenStream(exchange, wish)
         exchange.deadline = exchange.final_deadline = float("inf")
@@ -411,6 +433,17 @@ class Server:
             del self.listeners[stream]
             await asyncio.shield(session.unsubscribe(stream))
         return Answer(version=exchange.client.version, result=stream.closing_result())
+
+    async def give_up(self, why: str) -> None:
+        """Whoever still waits for an answer is told that none will come."""
+        for stream in list(self.listeners):
+            stream.end(why)
+        waiting = [exchange for exchange in self.exchanges if exchange.method != "subscriptions/listen"]
+        for exchange in waiting:
+            exchange.fail(UpstreamFailed(why))
+        tasks = [exchange.task for exchange in self.exchanges if exchange.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=FAREWELL_SECONDS)
 
     async def close(self) -> None:
         self.hearing.close()

@@ -10,10 +10,9 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from mooring.errors import RpcError
-from mooring.gateway import subscriptions
-from mooring.gateway.subscriptions import Filter
-from mooring.protocol import jsonrpc, meta
+from mooring.protocol import jsonrpc, meta, subscriptions
 from mooring.protocol.jsonrpc import Envelope
+from mooring.protocol.subscriptions import Filter
 
 LISTEN_RETRY_SECONDS: Final = (0.5, 30.0)
 """First and longest wait before a broken stream is opened again."""

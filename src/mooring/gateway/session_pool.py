@@ -6,9 +6,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mooring.errors import (
     LoginNeeded,
@@ -16,7 +18,7 @@ from mooring.errors import (
     UpstreamFailed,
     UpstreamUnavailable,
 )
-from mooring.gateway.detection import Detector, Opening, Verdict
+from mooring.gateway.detection import FALL_BACK_STATUSES, Detector, Opening, Verdict
 from mooring.gateway.exchange import Client
 from mooring.gateway.health import BreakerPolicy, Health
 from mooring.gateway.legacy_session import INTERACTIVE, POOLED
@@ -33,10 +35,13 @@ MAX_SESSIONS: Final = 100_000
 _SUB_FLAGS: Final = {"listChanged", "tools", "context", "form", "url"}
 LEASED_SESSIONS: Final = 8
 """How many sessions with one server serve interactive calls that cannot be told apart on one channel."""
+LOOKS_PER_SECOND: Final = 1_000
+"""How many sessions are looked at for idleness."""
+DOUBT_SECONDS: Final = 5.0
+"""How often a server that refuses requests is asked at most whether it is still what it was."""
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamPolicy:
+class UpstreamPolicy(Struct, frozen=True):
     """How one server is shared and how long it may take."""
 
     share: str = "client"
@@ -70,6 +75,8 @@ class SessionPool:
         self.broken: str | None = None
         """Why a session ended that was not ended by us, the last time that happened."""
         self._closing: set[asyncio.Task[None]] = set()
+        self._look_at = 0.0
+        self._doubt_at = 0.0
         processes = dialer.transports == (Transport.STDIO,)
         self._most_sessions = MAX_PROCESSES if processes else MAX_SESSIONS
 
@@ -82,6 +89,11 @@ class SessionPool:
     def sessions(self) -> list[UpstreamSession]:
         """Those that are open, and those that broke and were not needed since."""
         return list(self._sessions.values())
+
+    @property
+    def has_separate_processes(self) -> bool:
+        """Whether different principals never reach the same process."""
+        return self.policy.share != "global" and self._dialer.transports == (Transport.STDIO,)
 
     @property
     def is_opening(self) -> bool:
@@ -103,6 +115,26 @@ class SessionPool:
     def _is_stateless(self, client: Client) -> bool:
         verdict = self._detector.verdict(client.era)
         return verdict.era is Era.MODERN and verdict.transport is Transport.STREAMABLE_HTTP
+
+    async def became_another(self, client: Client, status: int | None) -> bool:
+        """Whether a stateless server that refused a request with this HTTP status is a legacy one by now.
+
+        Only such a server has no session that breaks when another program takes its place.
+        """
+        if status not in FALL_BACK_STATUSES or not self._is_stateless(client):
+            return False
+        now = monotonic()
+        session = next((each for each in self._sessions.values() if each.era is Era.MODERN), None)
+        if session is None or now < self._doubt_at:
+            return False
+        self._doubt_at = now + DOUBT_SECONDS
+        if await self._detector.is_modern_still(session.wire):
+            return False
+        self._detector.forget()
+        self._profiles.clear()
+        for each in self.sessions:
+            self.discard(each, "the server no longer speaks the revision it spoke")
+        return True
 
     async def session_for(self, client: Client) -> UpstreamSession:
         """The session that serves this client, opened if need be."""
@@ -237,7 +269,10 @@ class SessionPool:
         task.add_done_callback(self._closing.discard)
 
     def stop_idle(self, now: float) -> None:
-        """Give up what nobody has used for a while."""
+        """Give up what nobody has used for a while. The more there are, the less often they are looked at."""
+        if now < self._look_at:
+            return
+        self._look_at = now + len(self._sessions) / LOOKS_PER_SECOND
         for session in list(self._sessions.values()):
             if session.lost is not None and not session.calls:
                 self.discard(session, session.lost)

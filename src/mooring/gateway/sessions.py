@@ -11,9 +11,9 @@ from typing import Final
 from mooring.errors import MooringError, SessionGone
 from mooring.gateway.clients import LegacyClient
 from mooring.gateway.exchange import Client
-from mooring.gateway.principal import NOBODY, Caller
-from mooring.gateway.sealing import Seal
+from mooring.gateway.principal import NOBODY, Caller, Principal
 from mooring.gateway.server import Server
+from mooring.transports.sealing import Seal
 from mooring.transports.spool import Kept
 
 PURPOSE: Final = "mooring:session"
@@ -67,7 +67,7 @@ class SessionTable:
         session_id = self._seal.wrap(PURPOSE, values, ttl_seconds=SESSION_ID_SECONDS).encode()
         client = LegacyClient(session_id, server.tracer, alias=alias, caller=caller, channel=channel)
         client.last_seen = now
-        self._watch(client, server, now + self._ttl)
+        self._watch(client, server, now + self._ttl_of(server))
         return client
 
     def find(self, session_id: bytes, server: Server, caller: Caller, now: float) -> LegacyClient:
@@ -121,6 +121,22 @@ class SessionTable:
     def of_server(self, server: Server) -> int:
         return sum(1 for _, owner, _ in self._sessions.values() if owner is server)
 
+    def part_with(self, is_welcome: Callable[[Server, Principal], bool]) -> list[LegacyClient]:
+        """End the streams of those whose credential no longer counts; their requests end at the door. Returns
+        the sessions that are a stream, and so have to end with it."""
+        known: dict[tuple[Server, Principal], bool] = {}
+        parted: list[LegacyClient] = []
+        for client, server, _ in self._sessions.values():
+            key = (server, client.caller.principal)
+            if key not in known:
+                known[key] = is_welcome(*key)
+            if known[key]:
+                continue
+            client.hang_up()
+            if client.end_channel is not None:
+                parted.append(client)
+        return parted
+
     def sweep(self, now: float) -> list[LegacyClient]:
         """Keep streams alive, forget old ones, and name the sessions that have been idle for too long."""
         self._visit_some(now)
@@ -157,12 +173,15 @@ class SessionTable:
 
     def _is_expired(self, client: LegacyClient, now: float) -> bool:
         server = self._sessions[client.session_id][1]
-        if client.running or client.channel is not None or client.has_open_streams:
+        if client.is_waiting or client.channel is not None or client.has_open_streams:
             client.last_seen = now  # whoever waits for an answer or listens is not idle
-            self._watch(client, server, now + min(self._ttl, BUSY_LOOK_SECONDS))
+            self._watch(client, server, now + min(self._ttl_of(server), BUSY_LOOK_SECONDS))
             return False
-        left = client.last_seen + self._ttl - now
+        left = client.last_seen + self._ttl_of(server) - now
         if left <= 0:
             return True
         self._watch(client, server, now + left)
         return False
+
+    def _ttl_of(self, server: Server) -> float:
+        return self._ttl if server.session_idle_seconds is None else server.session_idle_seconds

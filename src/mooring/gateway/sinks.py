@@ -13,9 +13,9 @@ import msgspec
 
 from mooring.gateway import kept_answers
 from mooring.gateway.exchange import Exchange
-from mooring.gateway.streams import KEEP_ALIVE_SECONDS, STREAM_HEADERS, EventOutlet, StreamLog, encode_kept
 from mooring.gateway.tracing import Tracer
 from mooring.protocol.sse import encode_event
+from mooring.transports.event_streams import STREAM_HEADERS, EventOutlet, StreamLog, encode_kept
 from mooring.transports.http_reply import JSON_HEADERS, Reply
 from mooring.transports.http_request import Request
 from mooring.transports.spool import Kept
@@ -197,7 +197,7 @@ class PostSink(msgspec.Struct, eq=False):
             if age_seconds >= after and not self._reply.closed:
                 self._open()
         else:
-            _keep_alive(self._outlet)
+            self._outlet.tick(monotonic())
 
     def _open(self) -> bool:
         if self._reply.closed or not accepts_streams(self._reply.request):
@@ -345,13 +345,6 @@ def _retry_after(message: bytes) -> tuple[tuple[bytes, bytes], ...]:
     except msgspec.DecodeError:  # a server's own refusal, which need not say
         return ()
     return ((b"retry-after", b"%d" % seconds),)
-
-
-def _keep_alive(outlet: EventOutlet) -> None:
-    now = monotonic()
-    if now - outlet.last_write >= KEEP_ALIVE_SECONDS:
-        outlet.last_write = now
-        outlet.keep_alive()
 
 
 def _throttle(relay: Relay, writable: bool) -> None:

@@ -43,7 +43,7 @@ class TaskCalls:
         envelope = jsonrpc.Envelope("2.0", exchange.envelope.id, exchange.method, Raw(params))
         body = jsonrpc.request(envelope.id, exchange.method, params)
         inner = Exchange(home, exchange.client, envelope, exchange.method, body, None)
-        inner.caller, inner.guarded = exchange.caller, True
+        inner.caller, inner.guarded, inner.asked = exchange.caller, True, exchange.asked_for
         record = home.tasks.create(inner, ttl)
         home.start(inner)
         return Answer(version=exchange.client.version, result=tasks.created_legacy(record))

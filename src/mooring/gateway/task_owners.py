@@ -1,75 +1,98 @@
-"""Whose tasks a server keeps: it knows only us, so that who started which one is remembered here.
+"""Whose tasks a server keeps: it knows only us, so that who started which one is written down here.
 
 A task of somebody else is one that does not exist. So is, for an authenticated caller, one that nobody is
-known to have started: after a restart of the gateway its owners have to start anew. Without authentication
-everybody is one principal, and a task that is not known here may well be the server's.
+known to have started. Without authentication everybody is one principal, and a task that is not known here
+may well be the server's.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Protocol
 
 import msgspec
 from msgspec import Raw
 
 from mooring.errors import InvalidParams
 from mooring.gateway.exchange import ANONYMOUS, Client, Exchange
-from mooring.gateway.subscriptions import Filter
 from mooring.gateway.tasks import PREFIX
+from mooring.gateway.upstream import Upstream
 from mooring.protocol import jsonrpc, meta
+from mooring.protocol.subscriptions import Filter
 from mooring.transports.wire import Answer
 
-REMEMBERED: Final = 50_000
 Call = Callable[[Exchange], Awaitable[Answer]]
+
+
+class OwnerBook(Protocol):
+    """Where owners are written down, so that a restart of the gateway does not forget them."""
+
+    async def own_task(self, place: str, task: str, owner: str) -> None:
+        """Durable when it returns. An id that is given anew belongs to the one who got it last."""
+        ...
+
+    async def task_owners(self, place: str, tasks: Iterable[str]) -> Mapping[str, str]:
+        """The owners of those tasks that have one."""
+        ...
 
 
 class TaskOwners:
     """The tasks that one server keeps, by the principals who started them."""
 
-    def __init__(self) -> None:
-        self._owners: OrderedDict[str, str] = OrderedDict()
+    def __init__(self, upstream: Upstream, book: OwnerBook) -> None:
+        self._upstream = upstream
+        self._book = book
 
-    def learn(self, client: Client, answer: Answer) -> None:
+    async def learn(self, client: Client, answer: Answer) -> None:
         """An answer to a call may be a task that it has become, in the words of either era."""
         task_id = _created(answer) if answer.relay is None and not answer.error else None
         if task_id is not None:
-            self._owners.setdefault(task_id, client.principal)  # an id is given once
-            if len(self._owners) > REMEMBERED:
-                self._owners.popitem(last=False)
+            await self._book.own_task(self._place(client), task_id, client.principal)
 
     async def start(self, exchange: Exchange, call: Call) -> Answer:
         """A call that may become a task."""
         exchange.relayable = False
         answer = await call(exchange)
-        self.learn(exchange.client, answer)
+        await self.learn(exchange.client, answer)
         return answer
 
     async def ask(self, exchange: Exchange, call: Call) -> Answer:
         """A request about tasks, passed on only about the caller's own."""
         if exchange.method == "tasks/list":
             exchange.relayable = False
-            return self._own_part(exchange.client, await call(exchange))
-        if not self.is_of(exchange.client, meta.text(exchange.read_params().task_id) or ""):
+            return await self._own_part(exchange.client, await call(exchange))
+        if not await self._own(exchange.client, [meta.text(exchange.read_params().task_id) or ""]):
             raise InvalidParams("no such task")
         return await call(exchange)
 
-    def is_of(self, client: Client, task_id: str) -> bool:
-        owner = self._owners.get(task_id)
-        return owner == client.principal or (owner is None and client.principal == ANONYMOUS)
-
-    def narrow(self, client: Client, wish: Filter) -> Filter:
+    async def narrow(self, client: Client, wish: Filter) -> Filter:
         """A stream tells of the own tasks of its listener only; of those that the gateway keeps, never."""
-        mine = tuple(task for task in wish.task_ids if task.startswith(PREFIX) or self.is_of(client, task))
+        if not wish.task_ids:
+            return wish
+        own = await self._own(client, wish.task_ids)
+        mine = tuple(task for task in wish.task_ids if task.startswith(PREFIX) or task in own)
         return wish if mine == wish.task_ids else msgspec.structs.replace(wish, task_ids=mine)
 
-    def _own_part(self, client: Client, answer: Answer) -> Answer:
+    async def _own(self, client: Client, tasks: Iterable[str]) -> set[str]:
+        """Those of them that are there for this client."""
+        tasks = list(tasks)
+        owners = await self._book.task_owners(self._place(client), tasks)
+        unknown = ANONYMOUS if client.principal == ANONYMOUS else None
+        return {task for task in tasks if owners.get(task, unknown) == client.principal}
+
+    def _place(self, client: Client) -> str:
+        """Processes of different callers count their tasks alike: each caller's are told apart."""
+        place = self._upstream.server_id
+        return f"{place} {client.principal}" if self._upstream.has_separate_processes else place
+
+    async def _own_part(self, client: Client, answer: Answer) -> Answer:
         if answer.error:
             return answer
         members = jsonrpc.members(answer.result)
         listed = msgspec.json.decode(members.get("tasks", b"[]"), type=list[Raw])
-        mine = [raw for raw in listed if self.is_of(client, msgspec.json.decode(raw, type=_Named).task_id)]
+        names = [msgspec.json.decode(raw, type=_Named).task_id for raw in listed]
+        own = await self._own(client, names)
+        mine = [raw for name, raw in zip(names, listed, strict=True) if name in own]
         if len(mine) == len(listed):
             return answer
         members["tasks"] = Raw(msgspec.json.encode(mine))

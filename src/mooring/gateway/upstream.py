@@ -83,16 +83,24 @@ class Upstream(SessionPool):
             except LoginNeeded:
                 raise  # it says something about the user, not about the server
             except UpstreamFailed as error:
-                self._take_note(error)
-                if retries <= 0 or (error.started and not await self._may_repeat(exchange, error)):
-                    raise
-                retries -= 1
+                retries -= await self._price_of_repeating(exchange, error, retries)
                 continue
             finally:
                 if self._lease_waiters:
                     self._wake_lease_waiters()
+            if answer.error and await self.became_another(client, answer.status):
+                continue
             self.health.succeeded(monotonic())
             return answer
+
+    async def _price_of_repeating(self, exchange: Exchange, error: UpstreamFailed, retries: int) -> int:
+        """How many of the retries it takes to try again; the error itself where that may not be."""
+        self._take_note(error)
+        if isinstance(error, HttpRefused) and await self.became_another(exchange.client, error.http_status):
+            return 0
+        if retries <= 0 or (error.started and not await self._may_repeat(exchange, error)):
+            raise error
+        return 1
 
     async def _may_repeat(self, exchange: Exchange, error: UpstreamFailed) -> bool:
         """Whether a call that may have run can run again without harm, and without its client noticing."""

@@ -11,12 +11,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from mooring.gateway import subscriptions
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.profile import Profile
-from mooring.gateway.subscriptions import Filter, Subscriber
 from mooring.gateway.tracing import Tracer
+from mooring.protocol import subscriptions
 from mooring.protocol.jsonrpc import Envelope
+from mooring.protocol.subscriptions import Filter, Subscriber
 from mooring.protocol.versions import Era
 from mooring.transports.dialing import Folders
 from mooring.transports.http_upstream import UpstreamConnection

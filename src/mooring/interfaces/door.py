@@ -5,11 +5,11 @@ from __future__ import annotations
 import getpass
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import monotonic, time
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from mooring.errors import FORBIDDEN, RATE_LIMITED, UNAUTHENTICATED
 from mooring.gateway.dispatch import Dispatcher
@@ -18,7 +18,7 @@ from mooring.policy.authentication.proof import Authenticator, NotAuthenticated,
 from mooring.policy.gcra import Gcra
 from mooring.transports.http_forwarded import parse_forwarded
 from mooring.transports.http_reply import Reply
-from mooring.transports.http_request import Request
+from mooring.transports.http_request import Memo, Request
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +28,7 @@ JSON: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-s
 _PRINTED: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """Somebody was not let in: for the audit."""
 
     server_id: str
@@ -40,8 +39,7 @@ class Refused:
     principal: Principal | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """What is behind the door: a server, the scopes it asks for, and where clients read about them."""
 
     server_id: str
@@ -76,15 +74,19 @@ class Door:
 
     def admit(self, place: Place, request: Request, reply: Reply, extra: Headers, enter: Enter) -> None:
         """Find out who it is, then `enter`; or answer 401, 403 or 429."""
+        caller = self.readmits(place, request)
+        if caller is not None:
+            enter(caller)
+            return
         address = self.address_of(request)
         agent = (request.header(b"user-agent") or b"")[:_PRINTED].decode("latin-1")
-        visit = _Visit(place, reply, extra, enter, address, agent)
+        visit = _Visit(place, request.memo, reply, extra, enter, address, agent)
         if self._authenticator is None:  # everybody may come in where no scope is asked for
-            self._welcome(visit, ANONYMOUS)
+            self._welcome(visit, None, ANONYMOUS)
             return
         given = self._given(request)
         if request.peer == "unix" and not given:
-            enter(Caller(self._local, address, agent))
+            self._enter(visit, None, self._local)
             return
         wait = self._failures.would_wait(address, monotonic())
         if wait > 0:
@@ -101,7 +103,20 @@ class Door:
         if principal is None or principal.expires <= time():
             self._dispatcher.spawn(self._verify(visit, credential))
         else:
-            self._welcome(visit, principal)
+            self._welcome(visit, credential, principal)
+
+    def readmits(self, place: Place, request: Request) -> Caller | None:
+        """Who sends this, if the same head was let in before and its credential still counts."""
+        known = request.memo.admitted
+        if type(known) is not _Admitted or known.door is not self or known.place is not place:
+            return None
+        caller, credential, authenticator = known.caller, known.credential, self._authenticator
+        if credential is None or authenticator is None:
+            return caller
+        if self._failures.would_wait(caller.address, monotonic()) > 0:
+            return None
+        principal = authenticator.known(credential)
+        return caller if principal is caller.principal and caller.principal.expires > time() else None
 
     def stranger(self, request: Request) -> Caller | None:
         """Whoever shows no credential at all, and may have something else to show; None: there is one."""
@@ -109,6 +124,11 @@ class Door:
             return None
         agent = (request.header(b"user-agent") or b"")[:_PRINTED].decode("latin-1")
         return Caller(ANONYMOUS, self.address_of(request), agent)
+
+    def holds(self, principal: Principal) -> bool:
+        """Whether whoever was let in once would still be."""
+        authenticator = self._authenticator
+        return authenticator is None or principal.id == self._local.id or authenticator.holds(principal)
 
     def recognises(self, request: Request) -> bool:
         """Whether this comes from somebody whose credential is known already, for pages that say more."""
@@ -153,9 +173,9 @@ class Door:
             self._refuse(visit, 503, "authentication is not available now; try again later", 5.0)
         else:
             if not visit.reply.closed:
-                self._welcome(visit, principal)
+                self._welcome(visit, credential, principal)
 
-    def _welcome(self, visit: _Visit, principal: Principal) -> None:
+    def _welcome(self, visit: _Visit, credential: str | None, principal: Principal) -> None:
         place = visit.place
         if principal.audiences is not None and not self._is_for(principal.audiences, place):
             self._challenge(visit, "the credential is for something else", failed=True, principal=principal)
@@ -163,7 +183,12 @@ class Door:
         if not principal.scopes.issuperset(place.scopes):
             self._refuse_scope(visit, principal)
             return
-        visit.enter(Caller(principal, visit.address, visit.user_agent))
+        self._enter(visit, credential, principal)
+
+    def _enter(self, visit: _Visit, credential: str | None, principal: Principal) -> None:
+        caller = Caller(principal, visit.address, visit.user_agent)
+        visit.memo.admitted = _Admitted(self, visit.place, credential, caller)
+        visit.enter(caller)
 
     def _is_for(self, audiences: frozenset[str], place: Place) -> bool:
         if self._audiences:
@@ -213,16 +238,25 @@ class Door:
         visit.reply.send(status, (*JSON, *headers, *visit.extra), msgspec.json.encode(body))
 
 
-@dataclass(frozen=True, slots=True)
-class _Visit:
+class _Visit(Struct, frozen=True):
     """One request at the door."""
 
     place: Place
+    memo: Memo
     reply: Reply
     extra: Headers
     enter: Enter
     address: str
     user_agent: str
+
+
+class _Admitted(msgspec.Struct, frozen=True):
+    """Who came in with a head, and what they showed."""
+
+    door: Door
+    place: Place
+    credential: str | None
+    caller: Caller
 
 
 def local_principal() -> Principal:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
 import msgspec
+from msgspec.structs import replace
 
 from mooring.errors import SessionGone, TooMuch
 from mooring.files.faults import FileFault, NotFound, Refused
@@ -60,7 +61,10 @@ class Visit:
         self._tell(200, {"uris": list(uris)} if uris else {})
 
     def failed(self, status: int, reason: str) -> None:
-        self._tell(status, {"reason": reason})
+        try:
+            self._tell(status, {"reason": reason})
+        except OSError:  # whoever is refused must still be told so
+            log.exception("a refusal could not be written down")
 
     def _tell(self, status: int, details: dict[str, Any]) -> None:
         if self.watch is not None and not self._told:
@@ -202,7 +206,8 @@ class FileRequests:
         """Without a ticket: the scope of the session that is named, or of the principal."""
         helper = tool_name(server.id)
         may_call = None if visit.watch is None else visit.watch.may_call
-        if may_call is not None and not may_call(visit.caller, helper):
+        is_hidden = not self.service.adapters[server.id].offers_uploads
+        if is_hidden or (may_call is not None and not may_call(visit.caller, helper)):
             raise NotFound("not found: no server of this name takes uploads")
         named = request.header(b"mcp-session-id")
         if named is not None:
@@ -229,7 +234,11 @@ class FileRequests:
 
 
 def query_of(request: Request) -> dict[str, str]:
-    found = parse_qs(request.query.decode("latin-1"), max_num_fields=20)
+    """What stands behind the question mark; more of it than any link of ours has is nothing."""
+    try:
+        found = parse_qs(request.query.decode("latin-1"), max_num_fields=20)
+    except ValueError:
+        return {}
     return {name: values[0] for name, values in found.items()}
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
-from mooring.config.loopback import is_loopback
 from mooring.gateway.dispatch import Dispatcher
 from mooring.gateway.health import State
 from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
 from mooring.interfaces.door import Door, Place
-from mooring.interfaces.mcp_http import McpEndpoint
+from mooring.interfaces.mcp_http import McpEndpoint, refuse
 from mooring.interfaces.mcp_sse import SseEndpoint
 from mooring.interfaces.metrics import MetricsPage
 from mooring.interfaces.web_guard import WebGuard
@@ -26,6 +26,7 @@ from mooring.transports.http_endpoint import Buffered, Endpoint
 from mooring.transports.http_forwarded import parse_forwarded
 from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import Request
+from mooring.transports.loopback import is_loopback
 
 JSON: Final = ((b"content-type", b"application/json"),)
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -37,8 +38,7 @@ ADMIN_SCOPE: Final = "mooring:admin"
 """What a caller over TCP must hold for the API: whoever may run commands here may do everything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """What the configuration says about requests, whatever server they are for."""
 
     guard: WebGuard
@@ -63,8 +63,7 @@ class Rules:
         return self.doors.get(server_id, self.door)
 
 
-@dataclass(frozen=True, slots=True)
-class _Endpoints:
+class _Endpoints(Struct, frozen=True):
     """Who answers for one server; they outlive a change of the rules."""
 
     server: Server
@@ -143,13 +142,17 @@ class GatewayApp:
     def _route(self, endpoints: _Endpoints) -> None:
         mcp, sse, rules = endpoints.mcp, endpoints.sse, self._rules
         path, most = b"/mcp/" + endpoints.server.id.encode(), rules.max_body_bytes
-        if endpoints.server.forwards:
+        if endpoints.server.forwards or endpoints.server.requires:
             self._route_forwarding(endpoints, path, most)
             return
         door = rules.door_of(endpoints.server.id)
         if door is not None and rules.place_of is not None:
             place = rules.place_of(endpoints.server.id)
-            for end, handle in ((b"", mcp.handle), (b"/sse", sse.open), (b"/messages", sse.post)):
+            handle = mcp.shortened(
+                partial(self._admit, door, place, mcp.handle), partial(door.readmits, place)
+            )
+            self._routes[path] = Buffered(handle, most, repeats=True)
+            for end, handle in ((b"/sse", sse.open), (b"/messages", sse.post)):
                 self._routes[path + end] = Buffered(partial(self._admit, door, place, handle), most)
             return
         self._routes[path] = Buffered(mcp.shortened(partial(self._serve, mcp.handle)), most, repeats=True)
@@ -157,10 +160,10 @@ class GatewayApp:
         self._routes[path + b"/messages"] = Buffered(partial(self._serve, sse.post), most)
 
     def _route_forwarding(self, endpoints: _Endpoints, path: bytes, most: int) -> None:
-        """As above, for a server that sees some headers of its clients."""
+        """As above, for a server that sees some headers of its clients, or wants them to be there."""
         mcp, sse, rules = endpoints.mcp, endpoints.sse, self._rules
         for end, handle in ((b"", mcp.handle), (b"/sse", sse.open), (b"/messages", sse.post)):
-            inner = partial(_forwarding, endpoints.server.forwards, handle)
+            inner = partial(_forwarding, endpoints.server, handle)
             door = rules.door_of(endpoints.server.id)
             if door is not None and rules.place_of is not None:
                 place = rules.place_of(endpoints.server.id)
@@ -252,9 +255,16 @@ class GatewayApp:
 
 
 def _forwarding(
-    names: frozenset[bytes], handle: Handler, request: Request, reply: Reply, extra: Headers, caller: Caller
+    server: Server, handle: Handler, request: Request, reply: Reply, extra: Headers, caller: Caller
 ) -> None:
     """With the headers that go on to the server; a value that could be more than one line does not."""
+    names = server.forwards
+    for required in server.requires:
+        if not request.header(required.lower().encode()):
+            refuse(
+                reply, 400, f"`{server.id}` needs the header `{required}`: send it with every request", extra
+            )
+            return
     lines = [
         b"%b: %b\r\n" % (name, value)
         for name, value in request.headers

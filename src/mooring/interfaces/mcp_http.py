@@ -24,10 +24,10 @@ from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable, TooManySessions
 from mooring.gateway.sinks import BatchSink, PostSink
-from mooring.gateway.streams import EventOutlet, parse_event_id
 from mooring.protocol import jsonrpc, meta, routing_headers
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.versions import LEGACY_VERSIONS, V2026_07_28, allows_batches
+from mooring.transports.event_streams import EventOutlet, parse_event_id
 from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import Request
 
@@ -36,6 +36,7 @@ ALLOW: Final = ((b"allow", b"GET, POST, DELETE, OPTIONS"),)
 ALLOW_POST: Final = ((b"allow", b"POST, OPTIONS"),)
 Headers = tuple[tuple[bytes, bytes], ...]
 Handler = Callable[[Request, Reply], None]
+CallerOf = Callable[[Request], Caller | None]
 _MODERN_META: Final = meta.PROTOCOL_VERSION.encode()
 _LEGACY_SPELLED: Final = frozenset(version.encode() for version in LEGACY_VERSIONS)
 _MODERN_FROM: Final = V2026_07_28.encode()
@@ -63,13 +64,20 @@ class McpEndpoint:
 
     # POST
 
-    def shortened(self, otherwise: Handler) -> Handler:
-        """A handler that does not look at a head again which it has seen to be of an open session."""
+    def shortened(self, otherwise: Handler, caller_of: CallerOf | None = None) -> Handler:
+        """A handler that does not look at a head again which it has seen to be of an open session.
+
+        `caller_of` says who sends it, if the same is still let in; without a door everybody is.
+        """
 
         def handle(request: Request, reply: Reply) -> None:
-            client = cast("LegacyClient | None", request.memo.value)
-            if client is None or client.lane is None or not client.lane.take(reply, request.body):
-                otherwise(request, reply)
+            seen = cast("tuple[LegacyClient, Caller] | None", request.memo.value)
+            if seen is not None:
+                client, caller = seen
+                same = caller is (NOBODY if caller_of is None else caller_of(request))
+                if same and client.lane is not None and client.lane.take(reply, request.body, caller):
+                    return
+            otherwise(request, reply)
 
         return handle
 
@@ -123,8 +131,8 @@ class McpEndpoint:
             self._dispatcher.legacy_notification(self._server, client, envelope, request.body)
             reply.send(202, extra, b"")
         else:
-            if caller is NOBODY and not extra:
-                request.memo.value = client  # the next request with this head is of this session too
+            if not extra:  # the next request with this head is of this session too
+                request.memo.value = client, caller
             sink = PostSink(reply, tracer, client.alias, client, extra)
             self._dispatcher.legacy_request(
                 self._server, client, envelope, request.body, sink, relayable=True

@@ -11,11 +11,11 @@ from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable, TooManySessions
 from mooring.gateway.sinks import BatchSink, ChannelSink
-from mooring.gateway.streams import KEEP_ALIVE_SECONDS, EventOutlet, encode_kept
 from mooring.interfaces.mcp_http import Headers, refuse, refuse_rpc
 from mooring.protocol import jsonrpc
 from mooring.protocol.sse import encode_event
 from mooring.protocol.versions import allows_batches
+from mooring.transports.event_streams import EventOutlet, encode_kept
 from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import Request
 from mooring.transports.spool import Kept
@@ -54,8 +54,13 @@ class SseEndpoint:
             self._outlets.discard(outlet)
             self._dispatcher.spawn(self._sessions.close(client))
 
-        reply.on_closed = closed
-        address = b"/mcp/%b/messages?%b%b" % (self._server.id.encode(), SESSION_PARAMETER, client.session_id)
+        def end() -> None:
+            self._outlets.discard(outlet)
+            outlet.end()
+
+        reply.on_closed, client.end_channel = closed, end
+        own = self._server.endpoint_prefix + b"/mcp/" + self._server.id.encode()
+        address = b"%b/messages?%b%b" % (own, SESSION_PARAMETER, client.session_id)
         outlet.write(encode_event(address, event=b"endpoint"))
 
     def post(self, request: Request, reply: Reply, extra: Headers, caller: Caller = NOBODY) -> None:
@@ -103,6 +108,4 @@ class SseEndpoint:
 
     def keep_alive(self, now: float) -> None:
         for outlet in self._outlets:
-            if now - outlet.last_write >= KEEP_ALIVE_SECONDS:
-                outlet.last_write = now
-                outlet.keep_alive()
+            outlet.tick(now)

@@ -28,7 +28,11 @@ LAST_ANSWERS_SECONDS: Final = 2.0
 """Long enough for a server to start and say hello; a client that leaves must not keep its calls running."""
 LOOK_AGAIN_SECONDS: Final = 0.02
 BACKLOG_BYTES: Final = 64 * 1024 * 1024
+EARLY_BYTES: Final = 1024 * 1024
+"""What a client may say after `initialize` without waiting for the answer."""
 _MODERN_META: Final = meta.PROTOCOL_VERSION.encode()
+_NEVER_EARLY: Final = (None, "ping", "initialize", "notifications/cancelled")
+"""What has its place before the answer to `initialize`, or none; None is the method of an answer."""
 
 
 class _Lines(Outflow):
@@ -76,6 +80,7 @@ class StdioConnection:
         self._client: LegacyClient = sessions.create(server, monotonic(), caller=caller, channel=self._send)
         self._sink = ChannelSink(self._send, server.tracer, self._client.alias)
         self._behind = 0
+        self._early: list[bytes] = []
         self._lines_out = _Lines(channel)
         channel.on_data = self._on_data
         channel.on_writable_changed = self._on_writable
@@ -83,6 +88,13 @@ class StdioConnection:
         channel.on_end = self._on_end
 
     def _send(self, message: bytes | Kept) -> None:
+        self._write(message)
+        if self._early and self._client.phase is not Phase.INITIALIZING:
+            early, self._early = self._early, []
+            for line in early:
+                self._on_line(line)
+
+    def _write(self, message: bytes | Kept) -> None:
         """Write a line. A client that stops reading is let go before its backlog becomes our problem."""
         if isinstance(message, Kept):
             self._lines_out.queue(message.as_line(b"", b"\n"))
@@ -111,7 +123,9 @@ class StdioConnection:
 
     def _on_line(self, data: bytes) -> None:
         try:
-            if jsonrpc.is_batch(data):
+            if self._client.phase is Phase.INITIALIZING and self._waits(data):
+                self._early.append(data)
+            elif jsonrpc.is_batch(data):
                 if not allows_batches(self._client.version):
                     raise InvalidRequest("this revision has no batches; send one message per line")
                 messages = [(jsonrpc.decode(part), bytes(part)) for part in jsonrpc.split_batch(data)]
@@ -122,6 +136,15 @@ class StdioConnection:
                 self._on_message(jsonrpc.decode(data), data, self._sink)
         except RpcError as error:
             self._refuse(error)
+
+    def _waits(self, data: bytes) -> bool:
+        """Whoever sends everything at once means it in this order; a server of its own would take it so."""
+        if sum(map(len, self._early)) + len(data) > EARLY_BYTES:
+            return False
+        if jsonrpc.is_batch(data):
+            return True
+        envelope = jsonrpc.decode(data)
+        return envelope.method not in _NEVER_EARLY and not _is_modern(envelope)
 
     def _refuse(self, error: RpcError, request_id: bytes = b"") -> None:
         self._send(jsonrpc.error(request_id, error.encode()))

@@ -8,7 +8,7 @@ from html import escape
 from typing import Final
 
 from mooring.files.records import FileRecord
-from mooring.files.upload_tool import FIELD, UploadRules
+from mooring.files.upload_tool import FIELD, HASH_FIELD, UploadRules
 
 _STYLE: Final = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
@@ -27,25 +27,49 @@ _SCRIPT: Final = """
 const form = document.querySelector("form"), input = form.querySelector("input[type=file]");
 const bar = document.querySelector("progress"), list = document.querySelector("ul");
 const say = document.querySelector("[role=status]"), drop = document.getElementById("drop");
+form.querySelector("button").hidden = true; // what is chosen goes at once
+function size(bytes) {
+  const units = ["bytes", "kB", "MB", "GB"];
+  let unit = 0;
+  while (bytes >= 1000 && unit < 3) { bytes /= 1000; unit++ }
+  return (unit ? bytes.toFixed(1) : bytes) + " " + units[unit];
+}
+function copier(label, text, shown) {
+  const button = document.createElement("button");
+  button.textContent = label; button.type = "button";
+  button.onclick = () => navigator.clipboard.writeText(text)
+    .then(() => { button.textContent = "Copied" },
+          () => { getSelection().selectAllChildren(shown) });
+  return button;
+}
 function add(upload) {
   const item = document.createElement("li"), code = document.createElement("code");
-  const copy = document.createElement("button");
   code.textContent = upload.upload_handle;
-  copy.textContent = "Copy"; copy.type = "button";
-  copy.onclick = () => navigator.clipboard.writeText(upload.upload_handle)
-    .then(() => { copy.textContent = "Copied" },
-          () => { getSelection().selectAllChildren(code) });
-  const about = upload.filename + " (" + upload.size_bytes + " bytes) ";
-  item.append(about, copy, document.createElement("br"), code);
+  const about = upload.filename + " (" + size(upload.size_bytes) + ") ";
+  item.append(about, copier("Copy", upload.upload_handle, code), document.createElement("br"), code);
   list.append(item);
 }
 function fail(text) { say.textContent = text; say.className = "error"; }
-function send(files) {
+async function hash(file) {
+  const digest = await crypto.subtle.digest("SHA-256", await file.arrayBuffer());
+  return Array.from(new Uint8Array(digest), byte => byte.toString(16).padStart(2, "0")).join("");
+}
+async function send(files) {
   if (!files.length) return;
+  files = Array.from(files);
   const body = new FormData(), request = new XMLHttpRequest();
   for (const file of files) body.append(FIELD, file);
   bar.hidden = false; bar.value = 0; say.className = ""; say.textContent = "Sending…";
-  request.upload.onprogress = event => { if (event.lengthComputable) bar.value = event.loaded / event.total };
+  if ("hashes" in form.dataset) {
+    if (!window.crypto || !crypto.subtle)
+      return fail("Files need their SHA-256 here; a browser works it out over HTTPS only. Use a terminal.");
+    for (const file of files) body.append(HASHES, await hash(file));
+  }
+  request.upload.onprogress = event => {
+    if (!event.lengthComputable) return;
+    bar.value = event.loaded / event.total;
+    say.textContent = "Sending… " + size(event.loaded) + " of " + size(event.total);
+  };
   request.onerror = () => fail("The connection broke. Try again.");
   request.onload = () => {
     let answer = {};
@@ -53,6 +77,7 @@ function send(files) {
     if (request.status >= 300) return fail(answer.error || "That did not work (" + request.status + ").");
     bar.value = 1; say.textContent = "Done. Give these handles to your assistant:";
     answer.uploads.forEach(add);
+    if (answer.count > 1) say.append(" ", copier("Copy all", answer.upload_handles.join("\\n"), list));
     form.reset();
   };
   request.open("POST", location.href);
@@ -66,7 +91,7 @@ drop.ondragleave = () => drop.classList.remove("over");
 drop.ondrop = event => {
   event.preventDefault(); drop.classList.remove("over"); send(event.dataTransfer.files);
 };
-""".replace("FIELD", f'"{FIELD}"')
+""".replace("FIELD", f'"{FIELD}"').replace("HASHES", f'"{HASH_FIELD}"')
 
 
 def _digest(text: str) -> str:
@@ -93,7 +118,7 @@ def form(server_id: str, rules: UploadRules) -> bytes:
     """Choose files."""
     limit = f"up to {rules.max_file_bytes // 1024**2 or 1} MiB each"
     body = f"""<h1>Send files to {escape(server_id)}</h1>
-<form method="post" enctype="multipart/form-data">
+<form method="post" enctype="multipart/form-data"{" data-hashes" if rules.require_sha256 else ""}>
 <div id="drop"><p>Drop files here, or choose them ({limit}).</p>
 <p><input type="file" name="{FIELD}" aria-label="Files" multiple required> <button>Send</button></p></div>
 <progress hidden max="1" value="0" aria-label="Progress"></progress>

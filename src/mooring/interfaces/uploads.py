@@ -41,7 +41,9 @@ class Uploads:
             requests.refuse(request, reply, 404, "not found: no server of this name takes uploads")
             return
         upload = _Upload(requests, server, adapters, request, reply, body)
-        resumable = ResumableRequest(requests, requests.service.resumable, server_id, request, reply, body)
+        resumable = ResumableRequest(
+            requests, requests.service.resumable, server_id, adapters, request, reply, body
+        )
         match request.method, rest:
             case ((b"GET" | b"HEAD"), []):
                 requests.enter(server, request, reply, upload.show_page)

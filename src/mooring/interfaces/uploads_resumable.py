@@ -8,6 +8,8 @@ from email.utils import formatdate
 from typing import Final
 
 from mooring.files.faults import BadUpload
+from mooring.files.middleware import FileAdapters
+from mooring.files.receiving import checked_hash
 from mooring.files.resuming import Resumable, ResumableUploads
 from mooring.interfaces.file_requests import PRIVATE, FileRequests, Visit
 from mooring.transports.http_reply import Reply
@@ -31,6 +33,7 @@ class ResumableRequest:
         requests: FileRequests,
         uploads: ResumableUploads,
         server_id: str,
+        adapters: FileAdapters,
         request: Request,
         reply: Reply,
         body: BodyStream,
@@ -38,6 +41,7 @@ class ResumableRequest:
         self._requests = requests
         self._uploads = uploads
         self._server = server_id
+        self._adapters = adapters
         self._request = request
         self._reply = reply
         self._body = body
@@ -55,8 +59,12 @@ class ResumableRequest:
         length = self._number(b"upload-length")
         about = _metadata(self._request.header(b"upload-metadata") or b"")
         name = about.get("filename") or about.get("name") or "file"
+        sha256 = checked_hash(about["sha256"]) if about.get("sha256") else ""
+        if self._adapters.uploads.require_sha256 and not sha256:
+            raise BadUpload("every file needs its SHA-256 here: give it as `sha256` in `Upload-Metadata`")
         with self._requests.service.store.sending(scope):
-            upload = await self._uploads.create(scope, self._server, name, length, about.get("sha256", ""))
+            upload = await self._uploads.create(scope, self._server, name, length, sha256)
+            self._adapters.uploaded(scope)
             if self._request.header(b"content-type") == PIECE and length:
                 upload = await self._uploads.append(upload, 0, self._body)
         path = self._request.path.decode("latin-1").rstrip("/")
@@ -67,6 +75,7 @@ class ResumableRequest:
     async def head(self, identifier: str, visit: Visit) -> None:
         self._check_version()
         upload = await self._uploads.find(identifier, visit.scope, self._server)
+        upload = await self._uploads.completed(upload)
         await self._state(visit, 200, upload, (b"upload-length", b"%d" % upload.length))
 
     async def patch(self, identifier: str, visit: Visit) -> None:

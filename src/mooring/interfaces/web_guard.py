@@ -7,8 +7,8 @@ import string
 from typing import Final
 from urllib.parse import urlsplit
 
-from mooring.config.loopback import is_loopback
 from mooring.transports.http_request import Request
+from mooring.transports.loopback import is_loopback
 
 Headers = tuple[tuple[bytes, bytes], ...]
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")

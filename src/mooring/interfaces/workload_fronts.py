@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from pathlib import Path
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from mooring.config.guarding import Guard, authenticator
-from mooring.config.rules import is_loopback
 from mooring.config.schema import Config
-from mooring.config.workload_credentials import upstream_auth
-from mooring.config.workload_guard import Secret, forget, guard_config, resource_url
+from mooring.config.workload_credentials import shows_token, upstream_auth
+from mooring.config.workload_guard import Secret, authorities_of, forget, guard_config, resource_url
 from mooring.gateway.dispatch import Dispatcher
 from mooring.interfaces.door import Door, Refused
 from mooring.interfaces.own_address import OwnAddress, Route
 from mooring.interfaces.web_guard import WebGuard
 from mooring.policy.credentials.settings import UpstreamAuth
 from mooring.policy.settings import Auth
+from mooring.transports.http_client import TlsContext, shared_tls_context, trusting
 from mooring.transports.http_limits import ListenerLimits
 from mooring.transports.http_listener import Listener
+from mooring.transports.loopback import is_loopback
 from mooring.workloads.runconfig import InvalidRunConfig, RunConfig
 from mooring.workloads.supervisor import AddressTaken
 
 LOOPBACK = "127.0.0.1"
 
 
-@dataclass(frozen=True, slots=True)
-class Front:
+class Front(Struct, frozen=True):
     """One workload's own things."""
 
     auth: Auth
@@ -40,6 +43,8 @@ class Front:
     url: str | None = None
     credential: UpstreamAuth = field(default_factory=UpstreamAuth)
     """What the server is shown, if it is a remote one."""
+    authorities: Path | None = None
+    """Whom to believe about who it is, besides those the system believes."""
 
 
 class Fronts:
@@ -78,10 +83,17 @@ class Fronts:
         front = self._fronts.get(name)
         return None if front is None else front.url
 
+    def authorities_of(self, name: str) -> TlsContext:
+        """How a remote server proves who it is."""
+        front = self._fronts.get(name)
+        known = None if front is None else front.authorities
+        return shared_tls_context if known is None else cache(partial(trusting, known))
+
     def check(self, config: Config, run: RunConfig) -> None:
         """Whether its front could be made; `InvalidRunConfig` says what is wrong."""
         guard_config(config, run, self._secret)
         upstream_auth(run, self._secret)
+        authorities_of(run)
         _check_host(config, run)
 
     async def open(self, config: Config, run: RunConfig, listen: tuple[str, int]) -> None:
@@ -90,13 +102,14 @@ class Fronts:
         own = guard_config(config, run, self._secret)
         _check_host(config, run)
         credential = upstream_auth(run, self._secret)
-        front = Front(config.auth, credential=credential)
+        authorities = authorities_of(run)
+        front = Front(config.auth, credential=credential, authorities=authorities)
         if own is not None:
             auth = own.auth if own.auth.mode != "none" else config.auth
             own = msgspec.structs.replace(own, auth=auth)
             guard = Guard(own, on_top_of=self._guard)
             door = self._door(own, guard)
-            front = Front(auth, guard, door, resource_url(run), credential=credential)
+            front = replace(front, auth=auth, guard=guard, door=door, resource=resource_url(run))
         self._fronts[run.name] = front
         if front.door is not None:
             self.doors[run.name] = front.door
@@ -107,6 +120,14 @@ class Fronts:
         if fields.port:
             listener, url = await self._listen(config, run)
             self._fronts[run.name] = replace(front, listener=listener, url=url)
+
+    def ask_users(self, run: RunConfig) -> bool:
+        """Let its users sign in, unless it is shown something else; whether that is new."""
+        front = self._fronts.get(run.name)
+        if front is None or front.credential.type != "none" or shows_token(run):
+            return False
+        self._fronts[run.name] = replace(front, credential=UpstreamAuth(type="oauth"))
+        return True
 
     def _door(self, own: Config, guard: Guard) -> Door | None:
         found = authenticator(own)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +25,7 @@ from mooring.transports.wire import Answer
 log = logging.getLogger(__name__)
 
 FOLDER: Final = "approvals"
-SHOWN_BYTES: Final = 500
+SHOWN_BYTES: Final = 2_000
 MAX_WAITING: Final = 1_000
 _ASKED: Final[dict[str, Any]] = {
     "type": "object",
@@ -61,7 +61,10 @@ class Requests:
         self._folder = durable.private_folder(folder)
 
     def put(self, request: Request) -> None:
-        if len(self.all()) >= MAX_WAITING:
+        waiting = self.all()
+        if any(known.digest == request.digest for known in waiting):
+            return  # perhaps somebody has just said yes
+        if len(waiting) >= MAX_WAITING:
             raise NotApproved("too many calls wait for approval; decide some with `mooring approve`")
         durable.replace_file(self._file(request.id), msgspec.json.encode(request))
 
@@ -119,8 +122,9 @@ class Approvals:
         server_id: str,
         patterns: Sequence[str],
         ttl_seconds: float,
-        definition_of: Callable[[Exchange, str], str],
+        definition_of: Callable[[Exchange, str, Handler], Awaitable[str]],
     ) -> None:
+        """`definition_of` is the hash of a tool's definition; the server is asked where it is not known."""
         self._requests = requests
         self._server_id = server_id
         self._patterns = tuple(patterns)
@@ -129,7 +133,7 @@ class Approvals:
 
     async def __call__(self, exchange: Exchange, handler: Handler) -> Answer | None:
         if self._concerns(exchange):
-            await self._require(exchange)
+            await self._require(exchange, handler)
         return await handler(exchange)
 
     def _concerns(self, exchange: Exchange) -> bool:
@@ -140,10 +144,10 @@ class Approvals:
         found = subject(exchange)
         return found is not None and any(fnmatchcase(found[1], pattern) for pattern in self._patterns)
 
-    async def _require(self, exchange: Exchange) -> None:
+    async def _require(self, exchange: Exchange, handler: Handler) -> None:
         found = subject(exchange)
         assert found is not None
-        request = self._request(exchange, found[1])
+        request = self._request(exchange, found[1], await self._definition_of(exchange, found[1], handler))
         if self._requests.take(request.digest):
             return
         question = self._question(request)
@@ -159,20 +163,27 @@ class Approvals:
             data={"approvalId": request.id, "expiresInSeconds": int(self._ttl)},
         )
 
-    def _request(self, exchange: Exchange, tool: str) -> Request:
+    def _request(self, exchange: Exchange, tool: str, definition: str) -> Request:
         raw = jsonrpc.members(exchange.envelope.params).get("arguments", b"{}")
         arguments = msgspec.json.encode(msgspec.json.decode(raw), order="deterministic")
-        definition = self._definition_of(exchange, tool)
         principal = exchange.caller.principal.id
         parts = msgspec.json.encode([principal, self._server_id, tool, arguments.decode(), definition])
         digest = hashlib.sha256(parts).hexdigest()
-        shown = redact(arguments)[:SHOWN_BYTES].decode("utf-8", "ignore")
+        shown = _shown(redact(arguments))
         expires = time.time() + self._ttl
         return Request(digest[:12], digest, principal, self._server_id, tool, shown, definition, expires)
 
     def _question(self, request: Request) -> bytes:
         words = f"Allow one call of `{request.tool}` on `{request.server}` with {request.arguments}?"
         return msgspec.json.encode({"mode": "form", "message": words, "requestedSchema": _ASKED})
+
+
+def _shown(arguments: bytes) -> str:
+    """What a person decides about. They must know if it is not all."""
+    if len(arguments) <= SHOWN_BYTES:
+        return arguments.decode()
+    cut = arguments[:SHOWN_BYTES].decode("utf-8", "ignore")
+    return f"{cut} … (only the first {SHOWN_BYTES} of {len(arguments)} bytes are shown)"
 
 
 class _Content(msgspec.Struct):

@@ -7,10 +7,13 @@ lists that pass by, or by asking for one when a request names something that was
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 from collections import OrderedDict
+from collections.abc import Mapping
 from time import monotonic
 from typing import Any, Final, cast
+from weakref import WeakValueDictionary
 
 from msgspec import Raw
 
@@ -28,17 +31,53 @@ ASK_AGAIN_SECONDS: Final = 1.0
 _METHODS: Final = {TOOLS: "tools/list", PROMPTS: "prompts/list"}
 
 
+class Hints(dict[str, Any]):
+    """What a server says of the nature of a tool."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        super().__init__(given)
+        self.key = tuple(sorted(map(str, given.items())))
+        """Stands for all of it where decisions are remembered."""
+
+
+_NO_HINTS: Final = Hints({})
+
+
+def key_of(hints: Mapping[str, Any]) -> tuple[str, ...]:
+    return hints.key if isinstance(hints, Hints) else Hints(dict(hints)).key
+
+
+class Shown:
+    """A list as it was given: one object, however many callers were shown the same."""
+
+    __slots__ = ("__weakref__", "digests", "hints", "items")
+
+    def __init__(self, items: dict[str, Item]) -> None:
+        self.items = items
+        self.hints: dict[str, Hints] = {}
+        self.digests: dict[str, str] = {}
+
+
+Lists = WeakValueDictionary[bytes, Shown]
+"""By what is in them; one that nobody remembers is forgotten."""
+
+
 class View:
     """What one caller was shown of one kind."""
 
-    __slots__ = ("asked", "digests", "hints", "items", "pending")
+    __slots__ = ("_lists", "asked", "pending", "shown")
 
-    def __init__(self) -> None:
-        self.items: dict[str, Item] = {}
+    def __init__(self, lists: Lists) -> None:
+        self._lists = lists
+        self.shown = Shown({})
         self.pending: dict[str, Item] | None = None
-        self.hints: dict[str, dict[str, Any]] = {}
-        self.digests: dict[str, str] = {}
         self.asked = -ASK_AGAIN_SECONDS
+
+    @property
+    def items(self) -> dict[str, Item]:
+        return self.shown.items
 
     def learn(self, listing: Listing) -> None:
         if listing.first_page:
@@ -47,27 +86,48 @@ class View:
             return
         self.pending.update((item.name, Item(item.name, item.raw, item.given)) for item in listing.items)
         if listing.last_page:
-            self.items, self.pending = self.pending, None
-            self.hints, self.digests = {}, {}
+            key = _content(self.pending)
+            found = self._lists.get(key)
+            if found is None:
+                found = self._lists[key] = Shown(self.pending)
+            self.shown, self.pending = found, None
 
     def digest(self, name: str) -> str:
         """The hash of a definition; empty for what was never listed."""
-        found = self.digests.get(name)
+        shown = self.shown
+        item = shown.items.get(name)
+        if item is None:  # any name that a client makes up: nothing to remember
+            return ""
+        found = shown.digests.get(name)
         if found is None:
-            item = self.items.get(name)
-            found = self.digests[name] = item.digest if item is not None else ""
-            if len(self.digests) > len(self.items) + 100:
-                self.digests.clear()
+            found = shown.digests[name] = item.digest
         return found
 
-    def annotations(self, name: str) -> dict[str, Any]:
+    def annotations(self, name: str) -> Hints:
         """The hints of a tool as its server gave them."""
-        found = self.hints.get(name)
+        shown = self.shown
+        item = shown.items.get(name)
+        if item is None:
+            return _NO_HINTS
+        found = shown.hints.get(name)
         if found is None:
-            item = self.items.get(name)
-            given = item.value().get("annotations") if item is not None else None
-            found = self.hints[name] = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+            given = item.value().get("annotations")
+            hints = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+            found = shown.hints[name] = Hints(hints)
         return found
+
+
+def _content(items: dict[str, Item]) -> bytes:
+    """The same for lists that say the same, also about what the gateway changed in them."""
+    content = hashlib.sha256()
+    for item in items.values():
+        given = item.given
+        parts = (item.raw, b"", b"") if given is None else (item.raw, given.raw, given.note.encode())
+        for part in parts:
+            content.update(b"%d:" % len(memoryview(part)))
+            content.update(part)
+        content.update(b"-" if given is None else b"+")
+    return content.digest()
 
 
 class Catalogue:
@@ -75,6 +135,7 @@ class Catalogue:
 
     def __init__(self) -> None:
         self._views: OrderedDict[tuple[str, str], View] = OrderedDict()
+        self._lists: Lists = WeakValueDictionary()
         self._asking: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._numbers = itertools.count(1)
 
@@ -82,7 +143,7 @@ class Catalogue:
         key = _key(exchange, kind)
         found = self._views.get(key)
         if found is None:
-            found = self._views[key] = View()
+            found = self._views[key] = View(self._lists)
             if len(self._views) > VIEWS:
                 self._views.popitem(last=False)
         return found

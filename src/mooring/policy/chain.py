@@ -7,8 +7,11 @@ in the chain, and costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from typing import Final, Protocol
+
+import msgspec
+from msgspec import Struct, field
 
 from mooring.gateway.exchange import Exchange, Handler, Middleware
 from mooring.policy.catalogue import Catalogue
@@ -64,8 +67,7 @@ class Observer(Protocol):
     def failed(self, exchange: Exchange, error: BaseException) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One middleware: either a set of plain functions, which are fused, or a coroutine of its own."""
 
     name: str
@@ -82,8 +84,7 @@ class Step:
         return self.methods is None or method in self.methods
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(Struct, frozen=True):
     """What a server gets: the composed middlewares, and the methods that have to pass them."""
 
     middlewares: list[Middleware]
@@ -190,10 +191,15 @@ class Fused:
             for observer in reversed(observers):
                 found = observer.ended(exchange, found)
         except BaseException as error:
-            for observer in reversed(observers):
-                observer.failed(exchange, error)
+            self.fail(exchange, error)
             raise
         return found
+
+    def fail(self, exchange: Exchange, error: BaseException) -> None:
+        """It ended otherwise than by an answer. Everybody hears of it, even if one of them cannot note it."""
+        with ExitStack() as telling:
+            for observer in self._observers:  # the last one is told first
+                telling.callback(observer.failed, exchange, error)
 
     async def __call__(self, exchange: Exchange, handler: Handler) -> Answer | None:
         observers = self._observers
@@ -208,8 +214,7 @@ class Fused:
             for observer in reversed(observers):
                 answer = observer.ended(exchange, answer)
         except BaseException as error:
-            for observer in reversed(observers):
-                observer.failed(exchange, error)
+            self.fail(exchange, error)
             raise
         return answer
 
@@ -273,6 +278,7 @@ class Fused:
         before = [item.raw for item in listing.items], dict(listing.members)
         for present in self._presenters:
             present(exchange, listing)
-        if ([item.raw for item in listing.items], listing.members) == before:
-            return answer  # as it came, byte by byte
+        if listing.is_as_it_came and ([item.raw for item in listing.items], listing.members) == before:
+            # As it came, byte by byte, but for what stands around it, where another list might hide.
+            return msgspec.structs.replace(answer, whole=b"")
         return Answer(version=answer.version, result=listing.encode(), status=answer.status)

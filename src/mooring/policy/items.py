@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from mooring.errors import InvalidParams, RpcError, UpstreamFailed
 from mooring.gateway.exchange import Exchange, Given
@@ -28,6 +28,9 @@ LISTS: Final = {
 }
 """Method -> the member of its result that holds the items."""
 RESOURCE_NOT_FOUND: Final = -32002
+_BRACE: Final = ord("{")
+_RULED: Final = frozenset({"name", "arguments", "uri", "ref", "argument", "task"})
+"""Members of params that rules look at."""
 _NAMED_BY: Final = {TOOLS: "name", PROMPTS: "name", RESOURCES: "uri", TEMPLATES: "uriTemplate"}
 _decode_items = msgspec.json.Decoder(list[Raw]).decode
 
@@ -84,6 +87,8 @@ class Listing(msgspec.Struct, eq=False):
     last_page: bool
     items: list[Item]
     members: dict[str, Raw]
+    is_as_it_came: bool = True
+    """Whether the server's own bytes say the same to every reader."""
 
     def encode(self) -> bytes:
         self.members[self.kind] = Raw(msgspec.json.encode([item.raw for item in self.items]))
@@ -97,16 +102,30 @@ def read_listing(exchange: Exchange, answer: Answer) -> Listing | None:
     if answer.error or not answer.result:
         return None
     try:
-        members = jsonrpc.members(answer.result)
+        result = _read_by_all_alike(bytes(answer.result))
+        members = jsonrpc.members(result)
         raw = _decode_items(members[kind]) if kind in members else []
         given = exchange.given or {}
         items = [Item(name := _name(kind, entry), entry, given.get(name)) for entry in raw]
-    except (msgspec.DecodeError, RpcError, RecursionError) as error:
+    except (ValueError, RpcError, RecursionError) as error:
         raise UpstreamFailed(f"the server's list cannot be read: {error}") from error
     cursor = jsonrpc.members(exchange.envelope.params).get("cursor")
-    return Listing(
-        kind, cursor is None or bytes(cursor) == b"null", "nextCursor" not in members, items, members
-    )
+    is_first = cursor is None or bytes(cursor) == b"null"
+    untouched = result == bytes(answer.result)
+    return Listing(kind, is_first, "nextCursor" not in members, items, members, untouched)
+
+
+def _read_by_all_alike(raw: bytes) -> bytes:
+    """The same, but a member that is given twice anywhere is given once: as our rules read it. To another
+    parser it might mean the first, which nobody looked at."""
+    repeats = False
+
+    def look(pairs: list[tuple[str, object]]) -> None:
+        nonlocal repeats
+        repeats = repeats or len({name for name, _ in pairs}) < len(pairs)
+
+    json.loads(raw, object_pairs_hook=look, parse_int=str, parse_float=str)
+    return msgspec.json.encode(msgspec.json.decode(raw)) if repeats else raw
 
 
 def _name(kind: str, raw: Raw) -> str:
@@ -118,8 +137,7 @@ def digest_of(value: object) -> str:
     return hashlib.sha256(msgspec.json.encode(value, order="deterministic")).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class OwnItems:
+class OwnItems(Struct, frozen=True):
     """What the gateway adds to a server."""
 
     tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -144,14 +162,18 @@ def subject(exchange: Exchange) -> tuple[str, str] | None:
     """Kind and name of the item that a request is about; None for requests about no single one."""
     about = ABOUT.get(exchange.method)
     if about is not None:
-        params = exchange.read_params()
-        name = meta.text(params.name if about[1] == "name" else params.uri)
+        name = named(exchange, about[1])
         if name is None:
             raise InvalidParams(f"`{about[1]}` must be a string")
         return about[0], name
     if exchange.method == "completion/complete":
         return _completed(exchange)
     return None
+
+
+def named(exchange: Exchange, member: str) -> str | None:
+    """What a request calls the item that it is about; None if that is no string."""
+    return exchange.read_name() if member == "name" else meta.text(exchange.read_params().uri)
 
 
 class _Reference(msgspec.Struct):
@@ -194,23 +216,36 @@ def absent(exchange: Exchange, kind: str, name: str) -> Absent:
 
 
 def set_params(exchange: Exchange, parts: dict[str, Raw]) -> None:
-    """Give a request new params, everywhere it has them."""
-    params = jsonrpc.assemble(parts)
-    exchange.envelope.params = Raw(params)
-    exchange.body = jsonrpc.request(exchange.envelope.id, exchange.method, params)
-    exchange.params = exchange.meta = None
+    """Give a request new params."""
+    exchange.set_params(jsonrpc.assemble(parts))
 
 
 def normalize(exchange: Exchange) -> None:
     """Write the params anew from what we read of them, so that the server reads the same.
 
     A member given twice means the first to one parser and the last to another: a rule that looked at one of
-    them must not let the other one through. Tool arguments are what rules look at, one level deep.
+    them must not let the other one through. Tool arguments are what rules look at, one level deep. What has
+    no room for a second member goes on as it came. Some servers (all that use Go's decoder) read names of
+    members whatever their case: there, `Name` beside `name` is a second one, so it is refused.
     """
-    if not exchange.envelope.params:
+    envelope = exchange.envelope
+    raw = envelope.params
+    if not raw:
         return
-    parts = jsonrpc.members(exchange.envelope.params)
+    parts = jsonrpc.members(raw)
+    for key in parts:
+        if key not in _RULED and key.casefold() in _RULED:
+            raise InvalidParams(f"`{key}` is not a member of params; `{key.casefold()}` is")
+    is_compact = jsonrpc.is_compact_request(exchange.body, envelope) and jsonrpc.is_compact(raw, parts)
     arguments = parts.get("arguments")
-    if arguments is not None and bytes(arguments)[:1] == b"{":
-        parts["arguments"] = Raw(jsonrpc.assemble(jsonrpc.members(arguments)))
-    set_params(exchange, parts)
+    if arguments is not None and memoryview(arguments)[0] == _BRACE:
+        inner = jsonrpc.members(arguments)
+        if len(inner) > 1 and len({key.casefold() for key in inner}) != len(inner):
+            raise InvalidParams(
+                "two arguments differ in case only: leave one out, many servers read them as one"
+            )
+        if not jsonrpc.is_compact(arguments, inner):
+            is_compact = False
+            parts["arguments"] = Raw(jsonrpc.assemble(inner))
+    if not is_compact:
+        set_params(exchange, parts)

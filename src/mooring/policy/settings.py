@@ -1,7 +1,5 @@
 """The sections of `mooring.yaml` that belong to the guard; `mooring.config.schema` says where they stand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -332,6 +330,13 @@ class Auth(Struct, frozen=True):
     ] = field(default_factory=list[str])
     jwks_url: Annotated[
         str | None, Meta(description="`oidc`: where the provider's keys are. Not given: it is asked.")
+    ] = None
+    jwks_token_file: Annotated[
+        Path | None, Meta(description="`oidc`: file with a token that the provider wants for its keys.")
+    ] = None
+    ca_bundle: Annotated[
+        Path | None,
+        Meta(description="`oidc`: PEM file of authorities to believe besides the system's own."),
     ] = None
     introspection_url: Annotated[
         str | None,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 from msgspec.json import encode
 
 from mooring.gateway.exchange import Exchange
@@ -16,8 +15,7 @@ from mooring.policy.items import TOOLS, Item, Listing, absent, set_params, subje
 from mooring.protocol import jsonrpc
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
+class Override(Struct, frozen=True):
     """How a tool is presented; None leaves a part as the server gave it."""
 
     name: str | None = None

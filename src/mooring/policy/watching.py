@@ -38,6 +38,8 @@ class Watch:
         """Counts a request that is no exchange against the limits; raises where one is reached."""
         self.may_call: Callable[[Caller, str], bool] | None = None
         """Whether the policies let this caller call this tool."""
+        self.may_read: Callable[[Caller, str], bool] | None = None
+        """Whether the policies let this caller read this resource."""
         self.troubles: list[Callable[[], str | None]] = []
 
     @property
@@ -56,6 +58,10 @@ class Watch:
         if self.audit is not None:
             self.audit.notification(client, method)
         return True
+
+    def lets_read(self, caller: Caller, uri: str) -> bool:
+        """Whether this caller may hear of a resource."""
+        return self.may_read is None or self.may_read(caller, uri)
 
     def connected(self, client: Client) -> None:
         """A stream for changes was opened."""
@@ -99,6 +105,9 @@ class Watches(Watch):
 
     def _may_call(self, caller: Caller, tool: str) -> bool:
         return all(watch.may_call is None or watch.may_call(caller, tool) for watch in self._watches)
+
+    def lets_read(self, caller: Caller, uri: str) -> bool:
+        return all(watch.lets_read(caller, uri) for watch in self._watches)
 
     def admits(self, client: Client, method: str) -> bool:
         return all(watch.admits(client, method) for watch in self._watches)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ipaddress
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from mooring.errors import MooringError
 from mooring.transports.http_client import ClientPool, Origin
 from mooring.transports.http_errors import TransportError
 from mooring.transports.http_limits import ClientLimits
+from mooring.transports.loopback import is_loopback
 
 MAX_BYTES: Final = 1024 * 1024
 SECONDS: Final = 10.0
@@ -28,8 +28,7 @@ class FetchFailed(MooringError):
     """The service did not answer, or not in a usable way."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(Struct, frozen=True):
     """An answer, whatever its status."""
 
     status: int
@@ -77,10 +76,14 @@ async def fetch(
 
 
 async def post_form(
-    url: str, form: Mapping[str, str], headers: Mapping[str, str] | None = None, seconds: float = SECONDS
+    url: str,
+    form: Mapping[str, str],
+    headers: Mapping[str, str] | None = None,
+    seconds: float = SECONDS,
+    tls: ssl.SSLContext | None = None,
 ) -> Fetched:
-    body = urlencode(form).encode()
-    return await fetch(url, method="POST", headers={**FORM, **(headers or {})}, body=body, seconds=seconds)
+    body, given = urlencode(form).encode(), {**FORM, **(headers or {})}
+    return await fetch(url, method="POST", headers=given, body=body, seconds=seconds, tls=tls)
 
 
 def basic(user: str, password: str) -> str:
@@ -96,16 +99,7 @@ def is_safe(url: str, *, allow_http: bool) -> bool:
         return bool(parts.hostname)
     if parts.scheme != "http" or not parts.hostname:
         return False
-    return allow_http or is_this_machine(parts.hostname)
-
-
-def is_this_machine(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return allow_http or is_loopback(parts.hostname)
 
 
 def _checked(text: str) -> bytes:

@@ -114,23 +114,38 @@ def decode_plain_request(data: bytes) -> Envelope | None:
         return None
     if memoryview(params)[0] != _BRACE or not bytes(request_id).isdigit() or len(request_id) >= _SHORT_ID:
         return None
-    return envelope if len(method) + len(request_id) + len(params) + _COMPACT_CALL == len(data) else None
+    return envelope if is_compact_request(data, envelope) else None
 
 
-def is_result_of(data: bytes, request_id: Raw) -> bool:
-    """Whether a message is a plain and legal result of this request."""
+def is_compact_request(data: bytes, envelope: Envelope) -> bool:
+    """Whether a request has just its id, method and params, in as few bytes as that takes."""
+    size = len(envelope.method or "") + len(envelope.id) + len(envelope.params)
+    return size + _COMPACT_CALL == len(data)
+
+
+def is_compact(raw: bytes | Raw, parts: Mapping[str, Raw]) -> bool:
+    """Whether an object is exactly these members of it: there is no room for white space, an escape in a
+    name, or a member that is given twice."""
+    if not parts:
+        return len(raw) == len(b"{}")
+    around = len(b'"":,') * len(parts) + 1
+    return around + sum(map(len, parts)) + sum(map(len, parts.values())) == len(raw)
+
+
+def result_of(data: bytes, request_id: Raw) -> Raw | None:
+    """The result of this request, if a message is that and nothing else, and legal."""
     if not data.isascii():
         try:
             data.decode()
         except UnicodeDecodeError:
-            return False
+            return None
     try:
         envelope = _decode(data)
     except (msgspec.DecodeError, RecursionError):
-        return False
+        return None
     if envelope.jsonrpc != "2.0" or envelope.error or envelope.method is not None:
-        return False
-    return bool(envelope.result) and envelope.id == request_id
+        return None
+    return envelope.result if envelope.result and envelope.id == request_id else None
 
 
 def _check_response(envelope: Envelope) -> None:
@@ -148,6 +163,8 @@ def _check_id(envelope: Envelope) -> None:
     if raw == b"null" and envelope.error:
         envelope.id = EMPTY
     elif not is_request_id(raw) or surrogates.readable(raw) is not None:
+        if len(raw) > MAX_ID_BYTES:
+            raise InvalidRequest(f"`id` is longer than {MAX_ID_BYTES} bytes; use a shorter one")
         raise InvalidRequest("`id` must be a string or an integer")
     else:
         check_text(raw)

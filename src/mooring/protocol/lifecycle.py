@@ -44,6 +44,8 @@ def on_request(phase: Phase, method: str) -> Phase:
         return phase
     if phase is Phase.INITIALIZED:
         return phase
+    if phase is Phase.INITIALIZING:
+        raise InvalidRequest(f"`{method}` before `initialize` was answered: wait for its answer")
     raise InvalidRequest(f"`{method}` before `initialize`: send `initialize` first")
 
 

@@ -9,9 +9,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar, cast
+
+from msgspec import Struct
 
 from mooring.transports.pipes import InputPipe, OutputPipe
 from mooring.transports.reaper import Reaper
@@ -42,8 +43,7 @@ reaper = Reaper()
 """Ends our children's groups when this process is killed; one for all children."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """What to run: `env` comes on top of the few variables every child inherits."""
 
     argv: tuple[str, ...]

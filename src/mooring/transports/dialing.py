@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Protocol, TypeAlias
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from mooring.transports.child import Command
 from mooring.transports.http_client import ClientPool
@@ -25,8 +26,7 @@ class Transport(Enum):
     SSE = "sse"
 
 
-@dataclass(frozen=True, slots=True)
-class SharedFolder:
+class SharedFolder(Struct, frozen=True):
     """A folder of ours that a process sees because it works for somebody, besides what it sees anyway."""
 
     host: Path

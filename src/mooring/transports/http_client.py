@@ -8,11 +8,13 @@ import socket
 import ssl as tls
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from mooring.transports.http_errors import ConnectFailed, PoolBusy
 from mooring.transports.http_limits import ClientLimits
@@ -30,8 +32,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 Waiter: TypeAlias = asyncio.Future[UpstreamConnection | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where requests go: scheme, host and port, or a Unix socket that speaks for that host."""
 
     scheme: str
@@ -64,6 +65,17 @@ def shared_tls_context() -> tls.SSLContext:
     return context
 
 
+TlsContext: TypeAlias = Callable[[], tls.SSLContext]
+
+
+def trusting(authorities: Path) -> tls.SSLContext:
+    """As the shared one, for peers whose authority stands in this PEM file beside the system's."""
+    context = tls.create_default_context()
+    context.load_verify_locations(cafile=authorities)
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
 class ClientPool:
     """Connections to one origin, each carrying one request at a time.
 
@@ -77,7 +89,7 @@ class ClientPool:
         self,
         origin: Origin,
         limits: ClientLimits | None = None,
-        tls_context: Callable[[], tls.SSLContext] = shared_tls_context,
+        tls_context: TlsContext = shared_tls_context,
     ) -> None:
         self.origin = origin
         self.limits = limits or ClientLimits()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
+
+from msgspec import Struct
 
 from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import BodyStream, Request
 
 
-@dataclass(slots=True)
-class Buffered:
+class Buffered(Struct):
     """The handler is called once the whole body is in `request.body`; a longer one is refused with 413.
 
     Build one per route, not one per request. While `repeats` is set, further requests of a connection with
@@ -24,8 +24,7 @@ class Buffered:
     repeats: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Streaming:
+class Streaming(Struct, frozen=True):
     """The handler is called at the end of the headers and reads the body itself."""
 
     handler: Callable[[Request, Reply, BodyStream], None]

@@ -13,6 +13,7 @@ from mooring.transports.http_limits import ClientLimits
 
 _DECODE_BYTES = 1_024  # unpacked at a time: even a bomb gives only a megabyte or a few before it is looked at
 _EXPANSION_FREE_BYTES = 8_388_608  # whatever their ratio: it means little for small bodies
+_TOGETHER_BYTES = 16_384
 
 
 class FlowSource(Protocol):
@@ -171,13 +172,26 @@ class BodyFlow:
                 self._unpack()
             if not chunks or self._paused or self._on_data is None:
                 break
-            chunk = chunks.popleft()
+            chunk = self._take()
             self._buffered -= len(chunk)
             self._on_data(chunk)
         if self._buffered > self._limit:
             self._hold_back()
         if self.complete or self.error is not None:
             self._settle()
+
+    def _take(self) -> bytes:
+        """The next bytes. Small chunks that came in one read, as events do, go on together."""
+        chunks = self._chunks
+        first = chunks.popleft()
+        size = len(first)
+        if not chunks or size + len(chunks[0]) > _TOGETHER_BYTES:
+            return first
+        parts = [first]
+        while chunks and size + len(chunks[0]) <= _TOGETHER_BYTES:
+            parts.append(chunks.popleft())
+            size += len(parts[-1])
+        return b"".join(parts)
 
     def _hold_back(self) -> None:
         self._wake()  # `read` has more than it wanted

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class ListenerLimits:
+class ListenerLimits(Struct, frozen=True):
     """What a client may cost us. Times are in seconds and are checked every `SWEEP_SECONDS` or so."""
 
     max_header_bytes: int = 65_536
@@ -47,8 +46,7 @@ class ListenerLimits:
     """Whether replies may be compressed at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClientLimits:
+class ClientLimits(Struct, frozen=True):
     """What an upstream may cost us, and how long we wait for it."""
 
     max_connections: int = 1_024

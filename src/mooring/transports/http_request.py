@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Final, Protocol, Self
 
 import msgspec
+from msgspec import Struct
 
 from mooring.transports.http_errors import BodyInterrupted
 
 _LENGTH: Final = b"content-length"
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(Struct, frozen=True):
     """Who is at the other end of a connection."""
 
     address: str
@@ -31,11 +30,12 @@ class Memo:
     """What the application found out from a head; the next request of the connection with the same head has
     it too."""
 
-    __slots__ = ("checked", "value")
+    __slots__ = ("admitted", "checked", "value")
 
     def __init__(self) -> None:
         self.value: object = None
         self.checked: object = None
+        self.admitted: object = None
 
 
 class Request(msgspec.Struct, eq=False):

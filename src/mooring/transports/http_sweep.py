@@ -1,7 +1,8 @@
 """One timer that checks the deadlines of many connections.
 
 A timer per request costs more than the request's own parsing. Here a connection only stores a number
-(`deadline`), and a sweep over all of them runs a few times per second while there are any.
+(`deadline`), and a sweep over all of them runs a few times per second while there are any; once a second
+while there are thousands, most of which are streams that wait.
 
 The clock is coarse and forgiving: it is read once per sweep and never advances by more than two ticks at a
 time, so a stall of our own process does not count against its peers.
@@ -13,6 +14,8 @@ import asyncio
 from typing import Protocol
 
 SWEEP_SECONDS = 0.25
+LONGEST_SWEEP_SECONDS = 1.0
+LOOKS_PER_SECOND = 5_000
 NEVER = float("inf")
 
 
@@ -29,11 +32,12 @@ class Swept(Protocol):
 class Sweep:
     """The clock and the set of connections it watches; runs only while the set is not empty."""
 
-    __slots__ = ("_elapsed", "_loop", "_read_at", "_timer", "clock", "members")
+    __slots__ = ("_elapsed", "_loop", "_pause", "_read_at", "_timer", "clock", "members")
 
     def __init__(self) -> None:
         self.members: set[Swept] = set()
         self.clock = SWEEP_SECONDS
+        self._pause = SWEEP_SECONDS
         self._elapsed = 0.0
         self._read_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -44,6 +48,7 @@ class Sweep:
         if self._timer is None:
             loop = self._loop = asyncio.get_running_loop()
             self._read_at = loop.time()
+            self._pause = SWEEP_SECONDS
             self._timer = loop.call_later(SWEEP_SECONDS, self._tick)
 
     def discard(self, member: Swept) -> None:
@@ -53,11 +58,13 @@ class Sweep:
         loop = self._loop
         assert loop is not None
         now = loop.time()
-        self._elapsed = elapsed = self._elapsed + min(now - self._read_at, 2 * SWEEP_SECONDS)
+        self._elapsed = elapsed = self._elapsed + min(now - self._read_at, 2 * self._pause)
         self._read_at = now
+        wanted = len(self.members) / LOOKS_PER_SECOND
+        self._pause = pause = min(max(wanted, SWEEP_SECONDS), LONGEST_SWEEP_SECONDS)
         # The clock names the end of the coming tick: a deadline counted from it is never early.
-        self.clock = elapsed + SWEEP_SECONDS
-        self._timer = loop.call_later(SWEEP_SECONDS, self._tick) if self.members else None
+        self.clock = elapsed + pause
+        self._timer = loop.call_later(pause, self._tick) if self.members else None
         # Collect first: an expired connection leaves the set while we look at it.
         for member in [member for member in self.members if member.deadline <= elapsed]:
             member.deadline_passed()

@@ -38,16 +38,21 @@ from mooring.workloads.runtime import (
     PackageKind,
     PackageSource,
     Resolved,
+    ResourceLimits,
     RunningWorkload,
     WorkloadSpec,
     mounts_for,
 )
 from mooring.workloads.sandbox.bubblewrap import Files
+from mooring.workloads.sandbox.plan import places_of
 from mooring.workloads.sources.runners import package_of
 
 _INSTALL: Final = (
     "start one (`systemctl start docker`, `systemctl --user start podman.socket`), or name its socket in "
     "MOORING_DOCKER_SOCKET or MOORING_PODMAN_SOCKET"
+)
+_NO_LIMITS: Final = (
+    "keeps no limits of memory and processes here: a rootless engine needs control groups of version 2"
 )
 
 
@@ -95,6 +100,10 @@ class ContainerRuntime:
     async def prepare(self, spec: WorkloadSpec, progress: OnProgress) -> Resolved:
         connection = await self._connected()
         tool = (connection.engine.name, connection.version)
+        if not connection.keeps_limits:
+            progress(f"{connection.engine.name} {_NO_LIMITS}")
+        if connection.engine.name == "podman" and spec.limits.open_files != ResourceLimits().open_files:
+            progress("podman keeps its own limit of open files, whatever `--open-files` says")
         match spec.source:
             case ImageSource(reference=reference):
                 found = await find_or_pull(connection.docker, reference, progress)
@@ -183,15 +192,10 @@ class ContainerRuntime:
         """What ignore files and our own data folder hide: an empty thing for each, and where it lies over."""
         self._files.write("mooring", os.getuid(), os.getgid(), Path("/home/mooring"))
         hidden = (self._data, *hidden_below(mounts, globally=globally))
-        resolved = [(mount.host.resolve(), mount.inside) for mount in mounts]
         return tuple(
-            (
-                self._files.empty_folder if path.is_dir() else self._files.empty_file,
-                inside / path.relative_to(host),
-            )
+            (self._files.empty_folder if path.is_dir() else self._files.empty_file, place)
             for path in hidden
-            for host, inside in resolved
-            if path.is_relative_to(host)
+            for place in places_of(path, mounts)
         )
 
     async def leftovers(self) -> tuple[Leftover, ...]:

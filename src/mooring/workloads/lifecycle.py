@@ -12,9 +12,11 @@ STOPPED ──start──▶ STARTING ──ready──▶ RUNNING ◀──▶ 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from mooring.workloads.lifecycle_events import (
     Action,
@@ -66,8 +68,7 @@ class Wanted(Enum):
     """A policy asked, not a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class RestartPolicy:
+class RestartPolicy(Struct, frozen=True):
     """How patient the supervisor is. All times in seconds."""
 
     first_delay_seconds: float = 1.0
@@ -92,8 +93,7 @@ class RestartPolicy:
     """Started by calls and not kept up between them: an end is no reason to start it again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(Struct, frozen=True):
     """Everything there is to know about a workload's life."""
 
     phase: Phase = Phase.STOPPED
@@ -249,6 +249,8 @@ def _heard(
         case Ready():
             status = replace(status, since=event.at) if status.phase is Phase.STARTING else status
             return _alive(status, event.at), []
+        case Answered() if status.auth_since is not None and event.at < status.auth_since:
+            return status, []  # it answered before it stopped to know us
         case Answered():
             return _alive(status, event.at), []
         case PingFailed():

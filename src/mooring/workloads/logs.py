@@ -11,7 +11,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -23,6 +23,7 @@ MAX_FILE_BYTES: Final = 5 * 1024**2
 KEPT_FILES: Final = 3
 """Besides the one that is being written."""
 MAX_LINE_BYTES: Final = 16 * 1024
+_TIME: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 
 class Line(Struct, frozen=True):
@@ -69,25 +70,29 @@ class WorkloadLog:
 
     def _write(self, kind: Kind, text: str) -> None:
         text = text.replace("\n", "\\n")
-        line = Line(datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"), kind, text)
-        data = f"{line.time} {text}\n".encode()
+        line = Line(datetime.now(UTC).strftime(_TIME), kind, text)
+        # A full disk must not end the server whose words it cannot take.
+        with contextlib.suppress(OSError):
+            self._append(kind, f"{line.time} {text}\n".encode())
+        for watcher in tuple(self._watchers):
+            watcher(line)
+
+    def _append(self, kind: Kind, data: bytes) -> None:
         descriptor, size = self._files.get(kind) or self._open(kind)
         if size + len(data) > MAX_FILE_BYTES and size:
+            # Forgotten before anything can fail: its number may soon be that of another file.
+            del self._files[kind]
             os.close(descriptor)
             self._rotate(kind)
             descriptor, size = self._open(kind)
-        # A full disk must not end the server whose words it cannot take.
-        with contextlib.suppress(OSError):
-            size += os.write(descriptor, data)
-        self._files[kind] = (descriptor, size)
-        for watcher in tuple(self._watchers):
-            watcher(line)
+        self._files[kind] = (descriptor, size + os.write(descriptor, data))
 
     def _open(self, kind: Kind) -> tuple[int, int]:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0)
         descriptor = os.open(self._folder / f"{kind}.log", flags, 0o600)
-        return descriptor, os.fstat(descriptor).st_size
+        self._files[kind] = (descriptor, os.fstat(descriptor).st_size)
+        return self._files[kind]
 
     def _rotate(self, kind: Kind) -> None:
         names = [f"{kind}.log", *(f"{kind}.log.{number}" for number in range(1, KEPT_FILES + 1))]
@@ -101,6 +106,12 @@ class WorkloadLog:
         """The last lines of these kinds, in the order of their times."""
         lines = [line for kind in kinds for line in self._tail(kind, count)]
         return sorted(lines, key=lambda line: line.time)[-count:] if count else []
+
+    def last_words(self) -> list[str]:
+        """What the server said within the last minute, the last few lines of it; it says no more now."""
+        self.server_ended()
+        since = (datetime.now(UTC) - timedelta(seconds=60)).strftime(_TIME)
+        return [line.text for line in self.tail(("server",), 3) if line.time >= since]
 
     def _tail(self, kind: Kind, count: int) -> list[Line]:
         found: list[str] = []

@@ -1,10 +1,8 @@
 """What a workload may touch: the permission profile, as ToolHive writes it and as Mooring enforces it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from mooring.errors import MooringError
 
@@ -70,4 +68,18 @@ NONE = PermissionProfile(name="none")
 """Nothing but its own program."""
 NETWORK = PermissionProfile(name="network", network=Network(outbound=Outbound(insecure_allow_all=True)))
 """The internet, and nothing on this machine or beside it."""
+HOST_NAMES = ("host.docker.internal", "gateway.docker.internal", "host.containers.internal")
+"""What the machine is called from inside a container; here from inside any workload that may reach it."""
+
+
+def reaching_host(profile: PermissionProfile) -> PermissionProfile:
+    """The profile, and the machine itself by the names that containers have for it."""
+    outbound = profile.network.outbound
+    anywhere = outbound.insecure_allow_all or bool(outbound.allow_port and not outbound.allow_host)
+    wider = structs.replace(
+        outbound, insecure_allow_all=anywhere, allow_host=(*outbound.allow_host, *HOST_NAMES)
+    )
+    return structs.replace(profile, network=structs.replace(profile.network, outbound=wider))
+
+
 BUILT_IN = {profile.name: profile for profile in (NONE, NETWORK)}

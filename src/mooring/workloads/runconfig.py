@@ -16,7 +16,15 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from mooring.errors import MooringError
-from mooring.workloads.runconfig_fields import FIELDS, MIDDLEWARES, Kept, Refused, is_off, notes_on
+from mooring.workloads.runconfig_fields import (
+    FIELDS,
+    MIDDLEWARES,
+    Kept,
+    Refused,
+    duration_seconds,
+    is_off,
+    notes_on,
+)
 from mooring.workloads.secrets.errors import SecretsError
 from mooring.workloads.secrets.names import SecretUse
 
@@ -127,6 +135,15 @@ class Fields(Struct, frozen=True):
     validating_webhooks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     mutating_webhooks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     ignore_config: IgnoreConfig = IgnoreConfig()
+    session_ttl: str | int | float = ""
+    endpoint_prefix: Annotated[str, Meta(pattern=r"^$|^(/[A-Za-z0-9._~-]+)+/?$")] = ""
+    env_file_dir: str = ""
+    debug: bool = False
+    thv_ca_bundle: str = ""
+    jwks_auth_token_file: str = ""
+    allow_docker_gateway: bool = False
+    obo_config: dict[str, Any] | None = None
+    """Not a field of ToolHive's: what its middleware `obo` amounts to."""
     registry_server_name: str = ""
     runtime_config: PackageImage = PackageImage()
     mooring: Extension = Extension()
@@ -164,7 +181,9 @@ class RunConfig:
         except msgspec.ValidationError as error:
             raise InvalidRunConfig(_convert_message(str(error))) from error
         _check(fields)
-        return cls(raw, fields, notes)
+        found = cls(raw, fields, notes)
+        _ = found.session_seconds  # or `InvalidRunConfig`
+        return found
 
     @classmethod
     def decode(cls, data: bytes) -> RunConfig:
@@ -196,6 +215,14 @@ class RunConfig:
         """The stored secret that a remote server gets as a bearer token."""
         given: Any = (self.fields.remote_auth_config or {}).get("bearer_token")
         return split_secret(given)[0] if given else None
+
+    @property
+    def session_seconds(self) -> float | None:
+        """How long a client's session may be idle; None: as long as any other's."""
+        try:
+            return duration_seconds(self.fields.session_ttl)
+        except ValueError as error:
+            raise InvalidRunConfig(f"`session_ttl`: {error}") from error
 
     @property
     def package(self) -> str:
@@ -267,8 +294,7 @@ def _judge(raw: dict[str, Any]) -> tuple[str, ...]:
 def _from_middlewares(raw: dict[str, Any]) -> dict[str, Any]:
     """The fields that a list of middlewares amounts to. Their order is ours, whatever the list says."""
     found: dict[str, Any] = {}
-    entries: Any = raw.get("middleware_configs") or []
-    for entry in cast("list[Any]", entries if isinstance(entries, list) else [entries]):
+    for entry in _listed(raw, "middleware_configs") + _listed(raw, "additional_middleware_configs"):
         if not isinstance(entry, dict):
             raise InvalidRunConfig("`middleware_configs` must hold objects with `type` and `parameters`")
         kind = str(cast("dict[str, Any]", entry).get("type"))
@@ -292,15 +318,23 @@ def _from_middlewares(raw: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _listed(raw: dict[str, Any], name: str) -> list[Any]:
+    entries: Any = raw.get(name) or []
+    return cast("list[Any]", entries if isinstance(entries, list) else [entries])
+
+
 def _check(fields: Fields) -> None:
+    sources = [bool(fields.image), bool(fields.remote_url), bool(fields.mooring.command)]
+    if sum(sources) != 1:
+        raise InvalidRunConfig(
+            "needs exactly one of `image`, `remote_url` and `mooring.command`; the file of a client "
+            "(`mcpServers`, `servers`) is for `mooring import`"
+        )
     if not re.match(NAME_PATTERN, fields.name):
         raise InvalidRunConfig(
             f"`name`: `{fields.name}` must be 1 to 64 of `a-z`, `0-9`, `.`, `_`, `-` and begin with a letter "
             "or digit: choose one with `--name`"
         )
-    sources = [bool(fields.image), bool(fields.remote_url), bool(fields.mooring.command)]
-    if sum(sources) != 1:
-        raise InvalidRunConfig("needs exactly one of `image`, `remote_url` and `mooring.command`")
     for entry in fields.secrets:
         split_secret(entry)
     bearer = (fields.remote_auth_config or {}).get("bearer_token")

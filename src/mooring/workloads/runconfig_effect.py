@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from mooring.workloads.profile import NONE, PermissionProfile
+from mooring.workloads.env_files import variables_in
+from mooring.workloads.profile import NONE, PermissionProfile, reaching_host
 from mooring.workloads.profile_reading import read_profile
 from mooring.workloads.runconfig import Fields, InvalidRunConfig, RunConfig
 from mooring.workloads.runtime import (
@@ -36,7 +37,7 @@ def spec_of(config: RunConfig, *, max_message_bytes: int = 64 * 1024**2) -> Work
         name=fields.name,
         source=source_of(fields),
         arguments=tuple(fields.cmd_args),
-        env={**fields.runtime_config.runtime_env, **fields.env_vars},
+        env={**fields.runtime_config.runtime_env, **variables_in(fields.env_file_dir), **fields.env_vars},
         profile=profile,
         mounts=mounts,
         limits=_limits(fields),
@@ -74,11 +75,9 @@ def source_of(fields: Fields) -> Source:
 
 def profile_of(fields: Fields) -> PermissionProfile:
     """The profile itself goes before the name of one; nobody said: nothing is allowed."""
-    if fields.permission_profile is not None:
-        return read_profile(fields.permission_profile, Path("/"))
-    if fields.permission_profile_name_or_path:
-        return read_profile(fields.permission_profile_name_or_path, Path("/"))
-    return NONE
+    given = fields.permission_profile or fields.permission_profile_name_or_path
+    profile = read_profile(given, Path("/")) if given else NONE
+    return reaching_host(profile) if fields.allow_docker_gateway else profile
 
 
 def published_port(entry: str) -> PublishedPort:

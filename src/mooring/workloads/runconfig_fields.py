@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+
+class Refused(Struct, frozen=True):
     """Asking for it would promise something that does not happen; the text says what to do instead."""
 
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """Written back as it was; the note tells the person what it means here, if that is not plain."""
 
     note: str = ""
 
 
 _KUBERNETES: Final = Refused("it is about Kubernetes; remove it")
-_CREDENTIALS: Final = "set `servers[].upstream.auth` to `on_behalf_of` in `mooring.yaml`, and remove it here"
-_AUTHORITIES: Final = Refused(
-    "add the authority to the system's (`update-ca-certificates`) and remove it here"
-)
 
 FIELDS: Final[Mapping[str, Refused | Kept]] = {
     "target_host": Kept("is not used: the gateway finds the server by itself"),
@@ -36,18 +32,11 @@ FIELDS: Final[Mapping[str, Refused | Kept]] = {
     "mcpserver_generation": Kept(),
     "rate_limit_namespace": Kept(),
     "middleware_configs": Kept(),
-    "env_file_dir": Refused("put the variables into `env_vars`"),
-    "debug": Refused("use `mooring trace NAME`, which shows every message"),
-    "additional_middleware_configs": Refused("list them in `middleware_configs`"),
+    "additional_middleware_configs": Kept(),
     "embedded_auth_server_config": Refused("use a provider of your own, named in `oidc_config`"),
-    "session_ttl": Refused("set `sessions.idle_ttl_seconds` in `mooring.yaml` and remove it here"),
-    "thv_ca_bundle": _AUTHORITIES,
-    "jwks_auth_token_file": Refused("use a provider whose keys are public"),
-    "endpoint_prefix": Refused("set `public_url` in `mooring.yaml` and remove it here"),
     "k8s_pod_template_patch": _KUBERNETES,
     "scaling_config": _KUBERNETES,
     "isolate_network": Kept(),
-    "allow_docker_gateway": Refused("name the host in `permission_profile.network.outbound.allow_host`"),
     "strict_protocol_validation": Kept(),
     "stateless": Kept(),
 }
@@ -66,6 +55,23 @@ def notes_on(raw: Mapping[str, Any]) -> list[str]:
     if isinstance(ignoring, dict) and cast("dict[str, Any]", ignoring).get("PrintOverlays"):
         notes.append("`ignore_config.PrintOverlays` has no effect; files are hidden all the same")
     return notes
+
+
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def duration_seconds(value: object) -> float | None:
+    """A duration as Go writes it: `1m30s`, or a number of nanoseconds; none is nothing. ValueError if it is
+    something else."""
+    if value in (None, "", 0):
+        return None
+    if isinstance(value, int | float):
+        return float(value) / 1e9
+    parts = _DURATION.findall(str(value))
+    if "".join(number + unit for number, unit in parts) != value:
+        raise ValueError(f"`{value}` must be a duration such as `30s` or `1m`")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def is_off(value: object) -> bool:
@@ -145,7 +151,7 @@ MIDDLEWARES: Final[Mapping[str, Rule]] = {
     "tokenexchange": _needed("token_exchange_config", "token_exchange_config", "config"),
     "upstreamswap": _needed("upstream_swap_config", "config"),
     "awssts": _needed("aws_sts_config", "aws_sts_config", "config"),
-    "obo": _CREDENTIALS,
+    "obo": _needed("obo_config", "obo_config", "config"),
     "ratelimit": _needed("rate_limit_config", "config", "rate_limit_config"),
     "telemetry": _needed("telemetry_config", "config", "telemetry_config"),
     "authorization": _from_file_or_here("authz_config"),

@@ -11,7 +11,6 @@ value of this module, so a specification may be stored and shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
@@ -148,22 +147,19 @@ class Resolved(Struct, frozen=True):
 # What happens
 
 
-@dataclass(frozen=True, slots=True)
-class Spawned:
+class Spawned(Struct, frozen=True):
     """A process tree was started."""
 
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """Bytes on the standard error of a workload (or, speaking HTTP, on its standard output)."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Struct, frozen=True):
     """The egress proxy did not let the workload connect."""
 
     at: float
@@ -172,8 +168,7 @@ class Refused:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """A process tree has ended: `code` is negative when a signal ended it."""
 
     pid: int
@@ -186,8 +181,7 @@ OnEvent: TypeAlias = Callable[[Event], None]
 OnProgress: TypeAlias = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """What a workload uses now, all its processes together."""
 
     memory_bytes: int
@@ -195,8 +189,7 @@ class Usage:
     processes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(Struct, frozen=True):
     """Something of a workload that a daemon before us left behind."""
 
     runtime: str

@@ -17,7 +17,7 @@ import msgspec
 from mooring.transports.dialing import Folders
 from mooring.workloads import cgroups
 from mooring.workloads.environment import arguments_of, inner_environment
-from mooring.workloads.ignore import hidden_below
+from mooring.workloads.ignore import hidden_below, hidden_in
 from mooring.workloads.profile_reading import mounts_of
 from mooring.workloads.runtime import (
     CannotRun,
@@ -136,13 +136,15 @@ class ProcessRuntime:
         if spec.sandbox == "off":
             return None
         mounts = (*mounts_of(spec.profile, self._data / "volumes"), *spec.mounts)
+        readable = tuple(Path(file) for file in resolved.readable)
         hidden = (
             self._data,
             *hidden_below(mounts, self._ignore_globally, globally=spec.ignore_globally),
+            *(path for folder in readable for path in hidden_in(folder)),
         )
         return view_of(
             (*mounts, *mounts_for(folders)),
-            tuple(Path(file) for file in resolved.readable),
+            readable,
             home=home,
             cwd=(spec.cwd or home).absolute(),
             hidden=hidden,

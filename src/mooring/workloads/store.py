@@ -1,4 +1,4 @@
-"""What survives a `kill -9`: workloads and groups, in SQLite.
+"""What survives a `kill -9`: workloads, groups, owners of tasks and what was used up, in SQLite.
 
 Every change is one transaction and is durable against the end of our process when its call returns (against
 the end of the machine a moment later: WAL with `synchronous=NORMAL`). All statements run in one thread.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -22,6 +22,8 @@ from mooring.workloads.lifecycle import Phase, Status, Wanted
 
 DEFAULT_GROUP = "default"
 VERSION = 1
+OWNERS_KEPT = 50_000
+"""Whoever started more tasks than this ago has to start anew: no server keeps them for ever either."""
 T = TypeVar("T")
 
 _SCHEMA = """
@@ -44,6 +46,16 @@ CREATE TABLE IF NOT EXISTS workloads (
     runtime TEXT,
     created_at REAL NOT NULL,
     started_at REAL
+) STRICT;
+CREATE TABLE IF NOT EXISTS task_owners (
+    place TEXT NOT NULL,
+    task TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    PRIMARY KEY (place, task)
+) STRICT;
+CREATE TABLE IF NOT EXISTS spent (
+    value TEXT PRIMARY KEY,
+    until REAL NOT NULL
 ) STRICT;
 """
 
@@ -152,6 +164,23 @@ class Store:
         sql = "UPDATE groups SET clients = ? WHERE name = ?"
         await self._run(lambda connection: connection.execute(sql, values))
 
+    # Tasks that servers keep
+
+    async def own_task(self, place: str, task: str, owner: str) -> None:
+        await self._run(lambda connection: _own_task(connection, (place, task, owner)))
+
+    async def task_owners(self, place: str, tasks: Iterable[str]) -> dict[str, str]:
+        wanted = msgspec.json.encode(list(tasks)).decode()
+        sql = (
+            "SELECT task, owner FROM task_owners WHERE place = ? AND task IN (SELECT value FROM json_each(?))"
+        )
+        return await self._run(lambda connection: dict(connection.execute(sql, (place, wanted)).fetchall()))
+
+    # What may be used once
+
+    async def spend(self, value: str, until: float) -> bool:
+        return await self._run(lambda connection: _spend(connection, value, until))
+
     # The thread
 
     def _open(self, _: Any) -> None:
@@ -213,6 +242,23 @@ def _put(connection: sqlite3.Connection, record: Record) -> None:
                 record.started_at,
             ),
         )
+
+
+def _own_task(connection: sqlite3.Connection, row: tuple[str, str, str]) -> None:
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("INSERT OR REPLACE INTO task_owners VALUES (?, ?, ?)", row)
+        connection.execute(
+            "DELETE FROM task_owners WHERE rowid <= (SELECT max(rowid) FROM task_owners) - ?", (OWNERS_KEPT,)
+        )
+
+
+def _spend(connection: sqlite3.Connection, value: str, until: float) -> bool:
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("DELETE FROM spent WHERE until < ?", (time.time(),))
+        done = connection.execute("INSERT OR IGNORE INTO spent VALUES (?, ?)", (value, until))
+        return done.rowcount == 1
 
 
 def _add_group(connection: sqlite3.Connection, name: str) -> None:

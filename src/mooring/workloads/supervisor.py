@@ -21,8 +21,9 @@ from mooring.workloads.runconfig_effect import spec_of
 from mooring.workloads.runtime import Leaving
 from mooring.workloads.state import DataDirectory
 from mooring.workloads.store import DEFAULT_GROUP, Record, Store
+from mooring.workloads.supervisor_host import Host, Surroundings
 from mooring.workloads.supervisor_start import Launcher
-from mooring.workloads.supervisor_workload import Host, Surroundings, Workload
+from mooring.workloads.supervisor_workload import Workload
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class Supervisor:
         self,
         directory: DataDirectory,
         store: Store,
-        host: Host,
+        host: Host[Workload],
         launcher: Launcher,
         leaving: Iterable[Leaving] = (),
         allows: Allows = lambda _config: None,
@@ -164,6 +165,11 @@ class Supervisor:
         if (workload := self.workloads.get(name)) is not None:
             workload.hear(events.PolicyStopWanted(monotonic(), reason))
 
+    def look_again(self, name: str) -> None:
+        """Somebody signed in at this server, or out of it, if it is one of ours."""
+        if (workload := self.workloads.get(name)) is not None:
+            workload.look_again()
+
     def restart(self, workload: Workload) -> None:
         if self._allows(workload.config):
             self.start(workload)
@@ -193,6 +199,7 @@ class Supervisor:
         await self._store.move(workload.name, group, config.encode())
         workload.config = config
         workload.record = msgspec.structs.replace(workload.record, group=group, config=config.encode())
+        self._host.moved(workload)
         self._changed(workload)
 
     # What stands in a file

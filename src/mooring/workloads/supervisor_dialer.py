@@ -22,9 +22,10 @@ class Gate(Protocol):
 class WorkloadDialer:
     """Dials whatever process runs now. The gateway keeps one of these through every restart."""
 
-    def __init__(self, transports: tuple[Transport, ...], gate: Gate, *, personal: bool = False) -> None:
+    def __init__(self, transports: tuple[Transport, ...], gate: Gate) -> None:
         self.transports = transports
-        self.personal = personal
+        self.personal = False
+        """Its server answers only whoever proves to be somebody: callers never share a session with it."""
         self._gate = gate
 
     async def dial(

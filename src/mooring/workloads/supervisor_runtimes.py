@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -18,11 +19,11 @@ from mooring.workloads.runtime import (
     Runtime,
     WorkloadSpec,
 )
-from mooring.workloads.sandbox_runtime import ProcessRuntime
 from mooring.workloads.supervisor_remote import RemoteRuntime
 
 if TYPE_CHECKING:
     from mooring.workloads.containers_runtime import ContainerRuntime
+    from mooring.workloads.sandbox_runtime import ProcessRuntime
 
 
 RuntimeName: TypeAlias = Literal["process", "podman", "docker"]
@@ -38,7 +39,6 @@ class Runtimes:
         bases: Mapping[PackageKind, str] = MappingProxyType({}),
     ) -> None:
         self.remote = RemoteRuntime()
-        self.process = ProcessRuntime(data)
         self._data = data
         self._order = tuple(order)
         self._bases = bases
@@ -47,7 +47,16 @@ class Runtimes:
     @property
     def leaving(self) -> tuple[Leaving, ...]:
         """Those of which the last daemon may have left something."""
-        return (self.process, *(self.container(engine.name) for engine in UsedEngines(self._data).all()))
+        engines = (self.container(engine.name) for engine in UsedEngines(self._data).all())
+        # It writes this folder before it starts anything.
+        return (self.process, *engines) if (self._data / "sandbox").exists() else tuple(engines)
+
+    @cached_property
+    def process(self) -> ProcessRuntime:
+        """The runtime for programs of this machine. Loaded when it is needed, as the next."""
+        from mooring.workloads.sandbox_runtime import ProcessRuntime  # noqa: PLC0415
+
+        return ProcessRuntime(self._data)
 
     def container(self, engine: EngineName | None = None) -> ContainerRuntime:
         """The runtime for images. Loaded when it is needed: what it is made with takes long to load."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from mooring.workloads.logs import WorkloadLog
 from mooring.workloads.runconfig import RunConfig
@@ -27,16 +27,14 @@ RuntimeFor: TypeAlias = Callable[[WorkloadSpec, str | None], Awaitable[Runtime]]
 """Which runtime runs this, given what the person asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """What a source turned out to be, as the books keep it."""
 
     resolved: bytes
     runtime: str
 
 
-@dataclass(frozen=True, slots=True)
-class Launcher:
+class Launcher(Struct, frozen=True):
     """What it takes to start any workload."""
 
     runtime_for: RuntimeFor

@@ -5,71 +5,35 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Coroutine
+from contextlib import suppress
 from time import monotonic
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
-from mooring.errors import MooringError, UpstreamFailed, UpstreamUnavailable
-from mooring.gateway.server import Server
+from mooring.errors import LoginNeeded, MooringError, UpstreamFailed, UpstreamUnavailable
 from mooring.transports.dialing import Dialer, Transport
 from mooring.transports.streamable_wire import HttpRefused
 from mooring.workloads import lifecycle_events as events
-from mooring.workloads.lifecycle import Phase, RestartPolicy, Status, may_be_called, step
+from mooring.workloads.availability import absence_of, is_coming, why_not
+from mooring.workloads.lifecycle import Phase, RestartPolicy, Status, step
 from mooring.workloads.logs import WorkloadLog
 from mooring.workloads.runconfig import RunConfig
-from mooring.workloads.runtime import (
-    CannotRun,
-    Ended,
-    Refused,
-    RunningWorkload,
-    Said,
-    Spawned,
-)
+from mooring.workloads.runtime import CannotRun, Ended, RunningWorkload
 from mooring.workloads.runtime import Event as RuntimeEvent
-from mooring.workloads.store import Record, Store
+from mooring.workloads.store import Record
 from mooring.workloads.supervisor_dialer import WorkloadDialer, transports_of
+from mooring.workloads.supervisor_host import Surroundings
+from mooring.workloads.supervisor_noting import note
 from mooring.workloads.supervisor_pulse import PING_SECONDS, Pulse
-from mooring.workloads.supervisor_start import Launcher
 
 log = logging.getLogger(__name__)
 
-RETRY_PATIENCE_SECONDS: Final = 10.0
-"""A call waits for a restart that is due within this time; for a later one it is sent away."""
-_UNAUTHORIZED: Final = (401, 403)
+_UNKNOWN: Final = 401
+_UNAUTHORIZED: Final = (_UNKNOWN, 403)
 _ENDING: Final = (Phase.STOPPING, Phase.REMOVING)
-
-
-class Host(Protocol):
-    """The gateway, as the supervisor sees it."""
-
-    async def prepare(self, config: RunConfig) -> None:
-        """Make what its server has of its own: whoever it is, it is guarded from its first call on."""
-        ...
-
-    def attach(self, workload: Workload) -> Server:
-        """Serve it at its address from now on; it was prepared."""
-        ...
-
-    async def detach(self, server: Server) -> None:
-        """This one is served no more."""
-        ...
-
-    def is_taken(self, name: str) -> bool:
-        """Whether something that is no workload has this name."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all workloads of a supervisor share."""
-
-    host: Host
-    store: Store
-    launcher: Launcher
-    on_change: Callable[[Workload], None]
+_BUSY: Final = (*_ENDING, Phase.STARTING)
 
 
 class Workload:
@@ -80,7 +44,7 @@ class Workload:
         record: Record,
         config: RunConfig,
         policy: RestartPolicy,
-        surroundings: Surroundings,
+        surroundings: Surroundings[Workload],
         workload_log: WorkloadLog,
         *,
         declared: bool = False,
@@ -94,8 +58,6 @@ class Workload:
         self.status: Status = record.status
         self.started_at: float | None = record.started_at
         self.last_failure = ""
-        self.is_personal = False
-        """Its server answers only whoever proves to be somebody, and we are nobody."""
         self.own_url: str | None = None
         """Where it is reached besides the gateway's own address."""
         self.is_gone = False
@@ -111,6 +73,7 @@ class Workload:
         self._asking = False
         self.dialer = WorkloadDialer(transports_of(config), self)
         self.server = surroundings.host.attach(self)
+        self._report()
         shared = config.fields.mooring.share == "global"
         self.pulse = Pulse(self.server, shared=shared, knock_at=self._door)
 
@@ -120,7 +83,7 @@ class Workload:
 
     def _door(self) -> str | None:
         """Where to see whether somebody is there, when we would not be let in."""
-        return self.config.fields.remote_url if self.is_personal else None
+        return self.config.fields.remote_url if self.dialer.personal else None
 
     @property
     def running(self) -> RunningWorkload | None:
@@ -141,9 +104,14 @@ class Workload:
         for action in actions:
             self._perform(action)
         if self.status != before:
+            self._report()
             changed, self._changed = self._changed, asyncio.Event()
             changed.set()
             self._around.on_change(self)
+
+    def _report(self) -> None:
+        """The health report never says that something is up which does not run."""
+        self.server.upstream.health.absence = absence_of(self.name, self.status, monotonic())
 
     def _note_change(self, before: Status) -> None:
         after = self.status
@@ -195,8 +163,7 @@ class Workload:
                     await self.pulse.greet()
         except HttpRefused as error:
             if error.http_status in _UNAUTHORIZED:
-                reason = f"the server does not know us (HTTP {error.http_status}): give it a token"
-                self.hear(events.AuthFailed(monotonic(), process, reason, permanent=True))
+                await self._not_let_in(process, error.http_status)
             else:
                 await self._start_failed(process, str(error))
         except CannotRun as error:
@@ -207,9 +174,29 @@ class Workload:
             log.exception("%s: starting it failed", self.name)
             await self._start_failed(process, "internal error: see the log of the daemon")
         else:
-            self.server.upstream.health.succeeded(monotonic())
             self._used_at = monotonic()
-            self.hear(events.Ready(monotonic(), process))
+            if not await self._lacks_login(process):
+                self.server.upstream.health.succeeded(monotonic())
+                self.hear(events.Ready(monotonic(), process))
+
+    async def _not_let_in(self, process: int, status: int) -> None:
+        """Where nothing was to be shown to it, users may sign in: then it is dialled anew."""
+        if status == _UNKNOWN and self._around.host.ask_users(self):
+            await self._let_go("its users have to sign in")
+            self._running = running = await self._start()
+            self._do(self._await_end(process, running))
+            if not await self._lacks_login(process):
+                self.hear(events.Ready(monotonic(), process))
+            return
+        reason = f"the server does not know us (HTTP {status}): give it a token with `--header`"
+        self.hear(events.AuthFailed(monotonic(), process, reason, permanent=True))
+
+    async def _lacks_login(self, process: int) -> bool:
+        problem = await self._around.host.login_problem(self)
+        if problem is not None:
+            failed = events.AuthFailed(monotonic(), process, problem.text, permanent=not problem.passing)
+            self.hear(failed)
+        return problem is not None
 
     async def _start(self) -> RunningWorkload:
         known = self.record.resolved
@@ -225,19 +212,20 @@ class Workload:
 
     def _with_last_words(self, reason: str) -> str:
         """A server that cannot start usually says why on its standard error."""
-        self.log.server_ended()
-        since = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - 60))
-        said = [line.text for line in self.log.tail(("server",), 3) if line.time >= since]
+        said = self.log.last_words()
         return f"{reason}; it said: {' | '.join(said)}" if said else reason
 
     async def _await_end(self, process: int, running: RunningWorkload) -> None:
         ended = await running.wait()
         if self._running is running and self.status.phase not in _ENDING:
-            reason = self._with_last_words(ended.reason)
-            await self._end_running(reason)
-            self.hear(events.Exited(monotonic(), process, reason))
+            await self._lost(process, ended.reason)
 
     # Ending
+
+    async def _lost(self, process: int, reason: str) -> None:
+        reason = self._with_last_words(reason)
+        await self._end_running(reason)
+        self.hear(events.Exited(monotonic(), process, reason))
 
     async def _terminate(self, process: int) -> None:
         if self._spawning is not None and not self._spawning.done():
@@ -246,13 +234,17 @@ class Workload:
         await self._end_running(self.status.context or "it was stopped")
         self.hear(events.Exited(monotonic(), process, "stopped"))
 
+    async def _let_go(self, reason: str) -> None:
+        """End what runs, to begin again in the same place."""
+        running, self._running = self._running, None
+        await self._end(running, reason)
+
     async def _end_running(self, reason: str) -> None:
         """End what runs. Whoever asks is answered only when it is over, also if somebody asked before."""
-        ending = self._ending
-        if ending is None or ending.done():
+        if self._ending is None or self._ending.done():
             running, self._running = self._running, None
-            ending = self._ending = self._do(self._end(running, reason))
-        await asyncio.shield(ending)
+            self._ending = self._do(self._end(running, reason))
+        await asyncio.shield(self._ending)
 
     async def _end(self, running: RunningWorkload | None, reason: str) -> None:
         await self.server.upstream.hang_up(f"`{self.name}`: {reason}")
@@ -305,58 +297,24 @@ class Workload:
                 woken = self._by_call = True
                 self.hear(events.CallWaiting(monotonic()))
                 continue
-            if not self._is_coming(status):
+            if not is_coming(status, monotonic()):
                 raise UpstreamUnavailable(self.why_not())
             await self._changed.wait()
 
-    def _is_coming(self, status: Status) -> bool:
-        if may_be_called(status) or (status.phase is Phase.STOPPING and status.wanted.value == "up"):
-            return True
-        due = status.retry_at
-        return due is not None and due - monotonic() < RETRY_PATIENCE_SECONDS
-
     def why_not(self) -> str:
         """Why a call cannot be served, and what to do about it."""
-        status = self.status
-        why = f" ({status.context})" if status.context else ""
-        match status.phase:
-            case Phase.STOPPED | Phase.STOPPING:
-                return f"`{self.name}` is stopped: start it with `mooring start {self.name}`"
-            case Phase.ERROR:
-                return f"`{self.name}` cannot run{why}: mend it, then `mooring start {self.name}`"
-            case Phase.STARTING | Phase.UNHEALTHY if status.retry_at is not None:
-                left = max(0.0, status.retry_at - monotonic())
-                return f"`{self.name}` is down{why}; it is tried again in {left:.0f} s"
-            case _:
-                return f"`{self.name}` is {status.phase.value}{why}"
+        return why_not(self.name, self.status, monotonic())
 
     def _on_event(self, event: RuntimeEvent) -> None:
-        match event:
-            case Said(data):
-                self._server_said(data)
-            case Spawned(pid):
-                self.log.happened(f"process {pid} started")
-            case Refused():
-                self.log.refused(f"{event.target}: {event.reason}")
-            case Ended():
-                self.log.happened(f"process {event.pid} {event.reason}")
-                # By then the session above has heard of it too.
-                asyncio.get_running_loop().call_later(0.05, self._look_for_losses)
-
-    def _server_said(self, data: bytes) -> None:
-        self.log.server_said(data)
-        text = data.decode("utf-8", "replace")
-        if self.declared:  # whoever runs the gateway from a file watches its log
-            for line in text.splitlines():
-                log.info("%s: %s", self.name, line)
-        if self.server.tracer.active:
-            self.server.tracer.noted("server", "stderr", text.strip()[:2000], data, "noise")
+        note(event, self.name, self.log, self.server.tracer, aloud=self.declared)
+        if isinstance(event, Ended):
+            # By then the session above has heard of it too.
+            asyncio.get_running_loop().call_later(0.05, self._look_for_losses)
 
     def _look_for_losses(self) -> bool:
         """A stdio workload has ended when none of its processes is left and one of them ended by itself."""
         process = self.status.process
-        over = (*_ENDING, Phase.STARTING)
-        if not self.is_stdio or process is None or self._running is None or self.status.phase in over:
+        if not self.is_stdio or process is None or self._running is None or self.status.phase in _BUSY:
             return False
         upstream = self.server.upstream
         if upstream.is_opening or any(session.lost is None for session in upstream.sessions):
@@ -367,18 +325,14 @@ class Workload:
             self._do(self._lost(process, lost))
         return lost is not None
 
-    async def _lost(self, process: int, reason: str) -> None:
-        reason = self._with_last_words(reason)
-        await self._end_running(reason)
-        self.hear(events.Exited(monotonic(), process, reason))
-
     # Time
 
     def tick(self, now: float) -> None:
         """Called about once a second."""
         self.hear(events.Ticked(now))
+        self._report()
         process = self.status.process
-        if process is None or self.status.phase in (*_ENDING, Phase.STARTING, Phase.ERROR):
+        if process is None or self.status.phase in (*_BUSY, Phase.ERROR):
             return
         upstream = self.server.upstream
         if upstream.health.calls != self._calls or self.server.exchanges:
@@ -391,8 +345,8 @@ class Workload:
         self.pulse.make_room()
         if self._is_idle(now):
             self.hear(events.Idled(now, process))
-        elif not self.server.exchanges and now - (self.status.alive_at or 0.0) >= PING_SECONDS:
-            self._ask(process)
+        elif self._is_silent(now) and not self._asking:
+            self._do(self._ask_for_life(process))
 
     def _is_idle(self, now: float) -> bool:
         upstream = self.server.upstream
@@ -401,23 +355,31 @@ class Workload:
         longest = self.policy.idle_stop_seconds
         return longest is not None and now - self._used_at > longest and not self.config.is_remote
 
-    def _ask(self, process: int) -> None:
-        if not self._asking:
-            self._asking = True
-            self._do(self._ask_for_life(process))
+    def look_again(self) -> None:
+        """Somebody signed in or out."""
+        if self.status.process is not None:
+            self._do(self._judge_login(self.status.process))
+
+    async def _judge_login(self, process: int) -> None:
+        if not await self._lacks_login(process):
+            self.hear(events.Answered(monotonic(), process))
+
+    def _is_silent(self, now: float) -> bool:
+        return not self.server.exchanges and now - (self.status.alive_at or 0.0) >= PING_SECONDS
 
     async def _ask_for_life(self, process: int) -> None:
+        self._asking = True
         try:
-            await self.pulse.ask()
+            with suppress(LoginNeeded):  # that is an answer, too
+                await self.pulse.ask()
         except HttpRefused as error:
             if error.http_status in _UNAUTHORIZED:
-                reason = f"the server no longer knows us (HTTP {error.http_status})"
-                self.hear(events.AuthFailed(monotonic(), process, reason, permanent=True))
+                await self._not_let_in(process, error.http_status)
             else:
                 self.hear(events.PingFailed(monotonic(), process, str(error)))
         except (UpstreamFailed, OSError) as error:
             self.hear(events.PingFailed(monotonic(), process, str(error)))
         else:
-            self.hear(events.Answered(monotonic(), process))
+            await self._judge_login(process)
         finally:
             self._asking = False

@@ -22,6 +22,7 @@ from tests.support.waiting import eventually
 PACKAGES = (
     *("podman", "runc", "netavark", "aardvark-dns", "conmon", "catatonit"),
     *("docker.io", "containerd", "iptables", "docker-registry", "curl"),
+    *("uidmap", "rootlesskit"),
 )
 START_SECONDS = 60.0
 IMAGE = "localhost/mooring-test-python:latest"
@@ -52,7 +53,7 @@ def missing() -> list[str]:
     """The programs that are not there."""
     return [
         name
-        for name in ("podman", "dockerd", "runc", "docker-registry", "curl")
+        for name in ("podman", "dockerd", "runc", "docker-registry", "curl", "newuidmap", "rootlesskit")
         if shutil.which(name) is None
     ]
 
@@ -79,7 +80,7 @@ def podman(folder: Path) -> Iterator[Path]:
         "CONTAINERS_CONF": str(folder / "containers.conf"),
         "CONTAINERS_REGISTRIES_CONF": str(folder / "registries.conf"),
     }
-    with _running(command, socket, folder, settings):
+    with running(command, socket, folder, settings):
         yield socket
 
 
@@ -92,7 +93,7 @@ def docker(folder: Path) -> Iterator[Path]:
         *("--pidfile", str(folder / "pid"), "-H", f"unix://{socket}"),
         *("--exec-opt", "native.cgroupdriver=cgroupfs", "--bridge", "none", "--iptables=false"),
     ]
-    with _running(command, socket, folder, {}):
+    with running(command, socket, folder, {}):
         yield socket
 
 
@@ -136,7 +137,7 @@ def ask(url: str, *more: str) -> str:
 
 
 @contextmanager
-def _running(command: list[str], socket: Path, folder: Path, extra: dict[str, str]) -> Iterator[None]:
+def running(command: list[str], socket: Path, folder: Path, extra: dict[str, str]) -> Iterator[None]:
     with (folder / "engine.log").open("wb") as log:
         process = subprocess.Popen(
             command, stdout=log, stderr=log, env={**os.environ, **extra}, cwd=folder, start_new_session=True
@@ -210,7 +211,7 @@ def uv_image(archive: Path) -> Path:
     uv = Path(sys.executable).with_name("uv")
     found = [Path(name) for name in map(shutil.which, ("sh", "git", *COREUTILS)) if name]
     programs = [*found, Path(PYTHON), Path("/usr/bin/python3"), uv, *(library / "lib-dynload").glob("*.so")]
-    _write_root(archive, programs, [library, *CERTIFICATES], {uv: "usr/bin/uv"})
+    _write_root(archive, programs, [library, *CERTIFICATES], {uv: "/usr/bin/uv"})
     return archive
 
 
@@ -237,6 +238,14 @@ def _write_root(
                 place = str(file.resolve())
             wanted[place] = file.resolve()
     with tarfile.open(archive, mode="w") as root:
+        # Folders without an entry would be made by the engine, and not every engine lets others into them.
+        folders = {parent for place in (*wanted, *trees) for parent in Path(place).parents}
+        for folder in sorted(folders):
+            if any(folder.is_relative_to(tree) for tree in trees if tree.is_dir()):
+                continue
+            entry = tarfile.TarInfo(str(folder).lstrip("/") or ".")
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            root.addfile(entry)
         for tree in trees:
             if tree.is_dir():
                 root.add(tree, str(tree), filter=_wanted)

@@ -24,7 +24,7 @@ import asyncio, os, sys
 from pathlib import Path
 from tests.workloads.containers.tools import contained, hostile, web_spec
 from mooring.workloads.profile import Network, Outbound, PermissionProfile
-from mooring.workloads.runtime import PublishedPort
+from mooring.workloads.runtime import PublishedPort, ResourceLimits
 
 async def warm_up(engine, folder):
     async with hostile(engine, folder / "roots") as attacker:
@@ -32,7 +32,9 @@ async def warm_up(engine, folder):
 
 async def main(engine, folder):
     profile = PermissionProfile(write=(f"{folder}/work:/work",))
-    async with hostile(engine, folder / "data", profile) as attacker:
+    limits = ResourceLimits(open_files=50)
+    async with hostile(engine, folder / "data", profile, limits=limits) as attacker:
+        print(await attacker.allowed("open_files"))
         assert "403" in await attacker.allowed("tunnel", target="93.184.215.14:443")
         await attacker.refused("connect", host="93.184.215.14", port="80")
         assert [refusal.target for refusal in attacker.refusals()] == ["93.184.215.14:443"]

@@ -130,9 +130,16 @@ async def test_the_whole_internet_does_not_include_this_machine(engine: str, tmp
 
 
 @pytest.mark.anyio
-async def test_bombs_stop_at_their_limits(engine: str, tmp_path: Path) -> None:
-    limits = ResourceLimits(processes=40, memory_bytes=96 * 1024**2)
+async def test_bombs_stop_at_their_limits(
+    engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limits = ResourceLimits(processes=40, memory_bytes=96 * 1024**2, open_files=50, cpus=0.25)
     async with hostile(engine, tmp_path / "data", limits=limits) as attacker:
+        answer = await attacker.allowed("open_files")
+        assert "EMFILE" in answer
+        # Podman keeps its own limit, and says so.
+        assert int(answer.split()[2]) < 50 or "podman keeps its own limit" in capsys.readouterr().out
+        assert int(await attacker.allowed("hog_processor", seconds="2")) < 40
         assert "EAGAIN" in await attacker.allowed("fork_bomb")
         assert (await attacker.workload.usage()).processes >= 1
         try:

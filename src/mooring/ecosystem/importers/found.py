@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from mooring.errors import MooringError
 
@@ -16,8 +17,7 @@ class CannotImport(MooringError):
     """The file holds nothing that can be imported; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoundServer:
+class FoundServer(Struct, frozen=True):
     """One entry: a command or a URL."""
 
     name: str
@@ -35,8 +35,7 @@ class FoundServer:
     enabled: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFile:
+class FoundFile(Struct, frozen=True):
     """All servers of a file."""
 
     kind: str

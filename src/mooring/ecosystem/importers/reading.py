@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, cast
+
+from msgspec.structs import replace
 
 from mooring.ecosystem.documents.editing import DocumentError, Format, Section, entries, read
 from mooring.ecosystem.importers.found import CannotImport, FoundFile, FoundServer, Transport

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -15,6 +14,7 @@ import msgspec
 
 from mooring.ecosystem.registry.entry import Catalogue, Entry, RegistryError
 from mooring.ecosystem.registry.reading import upstream_catalogue
+from mooring.transports.loopback import is_loopback
 
 TIMEOUT_SECONDS = 20.0
 MAX_BYTES = 64 * 1024**2
@@ -104,7 +104,7 @@ def fetch(url: str, headers: Mapping[str, str]) -> bytes:
 def check_url(url: str) -> None:
     """HTTPS, or plain HTTP on this machine."""
     parts = urlsplit(url)
-    if parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
+    if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or "")):
         return
     raise RegistryError(f"`{url}` is not secure: use https")
 
@@ -123,15 +123,6 @@ def _refusal(url: str, status: int) -> str:
 def _origin(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 class _SameOrigin(urllib.request.HTTPRedirectHandler):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import re
 import urllib.error
 import urllib.request
@@ -16,6 +15,7 @@ import msgspec
 from mooring.ecosystem.registry.api import check_url, fetch
 from mooring.ecosystem.registry.entry import RegistryError
 from mooring.ecosystem.registry.provenance import verify_image
+from mooring.transports.loopback import is_loopback
 
 TIMEOUT_SECONDS = 20.0
 MAX_BYTES = 8 * 1024**2
@@ -43,11 +43,7 @@ class ImageName:
     def base(self) -> str:
         """Where its registry answers; plain HTTP only on this machine."""
         host = self.host.partition(":")[0]
-        try:
-            is_local = host == "localhost" or ipaddress.ip_address(host).is_loopback
-        except ValueError:
-            is_local = False
-        return f"{'http' if is_local else 'https'}://{self.host}/v2/{self.repository}/"
+        return f"{'http' if is_loopback(host) else 'https'}://{self.host}/v2/{self.repository}/"
 
 
 def image_name(text: str) -> ImageName:

@@ -7,41 +7,37 @@ import json
 import sys
 import time
 
-from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.gateway_socket import find_socket
 from mooring.interfaces.cli.output import duration, one_line, print_table
-from mooring.policy.approvals import FOLDER, Requests
+from mooring.interfaces.cli.run_api import Json, ask, path_of
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Without an id: what waits."""
-    requests = Requests(find_socket(arguments).parent / FOLDER)
     if arguments.id is None:
-        return _list(requests, arguments)
-    try:
-        decided = requests.decide(arguments.id, approved=not arguments.deny)
-    except KeyError:
-        raise Failed(f"no call `{arguments.id}` waits: see `mooring approve`") from None
+        return _list(arguments)
+    target = path_of("approvals", arguments.id)
+    decided: Json = ask(find_socket(arguments), "POST", target, {"approved": not arguments.deny})
     word = "denied" if arguments.deny else "approved, once"
-    print(f"`{decided.tool}` on `{decided.server}` for {decided.principal} is {word}", file=sys.stderr)
+    who = one_line(decided["principal"])
+    print(f"`{one_line(decided['tool'])}` on `{decided['server']}` for {who} is {word}", file=sys.stderr)
     return 0
 
 
-def _list(requests: Requests, arguments: argparse.Namespace) -> int:
-    waiting = [request for request in requests.all() if not request.approved]
+def _list(arguments: argparse.Namespace) -> int:
+    waiting: list[Json] = ask(find_socket(arguments), "GET", path_of("approvals"))["calls"]
     if arguments.format == "json":
-        shown = ("id", "principal", "server", "tool", "arguments", "expires")
-        print(json.dumps([{name: getattr(request, name) for name in shown} for request in waiting]))
+        print(json.dumps(waiting))
         return 0
     rows = [
         (
-            request.id,
-            one_line(request.principal),
-            f"{request.server} {one_line(request.tool)}",
-            duration(request.expires - time.time()),
-            one_line(request.arguments),
+            call["id"],
+            one_line(call["principal"]),
+            f"{call['server']} {one_line(call['tool'])}",
+            duration(call["expires"] - time.time()),
+            one_line(call["arguments"]),
         )
-        for request in waiting
+        for call in waiting
     ]
     print_table(("ID", "WHO", "WHAT", "EXPIRES IN", "ARGUMENTS"), rows, sys.stdout)
     return 0

@@ -72,7 +72,7 @@ def _split(word: str) -> tuple[str, str, Literal["text", "json", "file"]]:
 def _json_object(words: list[str]) -> dict[str, Any]:
     if len(words) > 1:
         raise Failed("give either one JSON object in quotes or key=value arguments, not both")
-    value = _decoded("the argument", words[0])
+    value = _decoded(words[0], words[0])
     return cast("dict[str, Any]", value)
 
 

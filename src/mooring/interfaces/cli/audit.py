@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from mooring.config.guarding import AUDIT_FILE, AUDIT_KEY
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.gateway_socket import find_socket
-from mooring.interfaces.cli.output import milliseconds, one_line, print_table, size, styled, wants_colour
+from mooring.interfaces.cli.output import milliseconds, one_line, print_table, styled, wants_colour
 from mooring.interfaces.cli.spans import seconds
-from mooring.policy.audit.verifying import lines_of, public_key, verify
+from mooring.policy.audit.events import TOOL_DRIFT
+from mooring.policy.audit.verifying import Report, lines_of, public_key, verify
 
 _STYLES = {"success": "", "denied": "yellow", "failure": "red", "error": "red", "application_error": "yellow"}
+_WORDS = {"application_error": "tool error"}
 
 
 def run_verify(arguments: argparse.Namespace) -> int:
@@ -26,6 +29,11 @@ def run_verify(arguments: argparse.Namespace) -> int:
     path, key_path = _places(arguments)
     try:
         report = verify(path, public_key(key_path))
+    except FileNotFoundError as error:
+        raise Failed(
+            f"there is no `{error.filename}`: write one with `audit: {{enabled: true}}` in mooring.yaml, or "
+            "name the log with --file and its key with --public-key"
+        ) from error
     except (OSError, ValueError, TypeError) as error:
         raise Failed(f"the audit log cannot be checked: {error}") from error
     if arguments.format == "json":
@@ -38,11 +46,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
     else:
         for found in report.findings:
             print(f"{found.file}{f':{found.line}' if found.line else ''}: {found.message}")
-        verdict = "NOT intact" if report.findings else "intact"
-        print(
-            f"{verdict}: {report.lines} lines, {report.first} to {report.last}, {report.checkpoints} "
-            f"checkpoints, signed up to {report.sealed}"
-        )
+        print(_verdict(report))
     return 1 if report.findings else 0
 
 
@@ -58,9 +62,23 @@ def show(arguments: argparse.Namespace) -> int:
         for event in events:
             print(json.dumps(event, separators=(",", ":"), ensure_ascii=False))
         return 0
+    if not events:
+        print("no event is like that", file=sys.stderr)
     colour = wants_colour(sys.stdout)
-    print_table(("TIME", "OUTCOME", "WHO", "WHAT", "TOOK", "SIZE"), [_row(event, colour) for event in events])
+    for day, those in itertools.groupby(events, lambda event: str(event["logged_at"])[:10]):
+        print(f"{day} (UTC)")
+        print_table(("TIME", "OUTCOME", "WHO", "TOOK", "WHAT"), [_row(event, colour) for event in those])
     return 0
+
+
+def _verdict(report: Report) -> str:
+    verdict = "NOT intact" if report.findings else "intact"
+    if not report.lines:
+        return f"{verdict}: there are no lines yet"
+    lines = f"{verdict}: {report.lines} lines, {report.first} to {report.last}"
+    if report.sealed < 0:
+        return f"{lines}; none is signed yet: the first checkpoint follows within seconds of the last line"
+    return f"{lines}; {report.checkpoints} checkpoints, signed up to {report.sealed}"
 
 
 def _wanted(arguments: argparse.Namespace, path: Path) -> Iterator[dict[str, Any]]:
@@ -96,20 +114,29 @@ def _matches(arguments: argparse.Namespace, event: dict[str, Any]) -> bool:
 
 def _row(event: dict[str, Any], colour: bool) -> tuple[str, ...]:
     target, extra = event["target"], event["metadata"]["extra"]
-    subject = target.get("name") or target.get("uri") or extra.get("reason") or ""
-    what = " ".join(
-        part
-        for part in (target["endpoint"].removeprefix("/mcp/"), target["method"] or event["type"], subject)
-        if part
-    )
+    outcome: str = event["outcome"]
+    method = event["type"] if event["type"] == TOOL_DRIFT else target["method"] or event["type"]
+    parts = (target["endpoint"].removeprefix("/mcp/"), method, target.get("name") or target.get("uri"))
+    what = " ".join(part for part in parts if part)
+    why = _reason(extra)
+    if parts[2] and why.endswith(f": {parts[2]}"):
+        why = ""  # as "Unknown tool: x" does, it says no more than the rest of the line
     return (
-        event["logged_at"][:23].replace("T", " "),
-        styled(event["outcome"], _STYLES.get(event["outcome"], ""), colour),
+        event["logged_at"][11:23],
+        styled(_WORDS.get(outcome, outcome), _STYLES.get(outcome, ""), colour),
         one_line(event["subjects"]["user"]),
-        one_line(what),
         milliseconds(extra["duration_ms"]) if "duration_ms" in extra else "",
-        size(extra["response_size_bytes"]) if extra.get("response_size_bytes") else "",
+        one_line(f"{what}: {why}" if why else what),
     )
+
+
+def _reason(extra: dict[str, Any]) -> str:
+    """Why it ended as it did, as far as the log knows."""
+    for name in ("lock", "drift"):
+        found: object = extra.get(name)
+        if isinstance(found, dict):
+            return "; ".join(f"{tool}: {words}" for tool, words in cast("dict[str, Any]", found).items())
+    return str(extra.get("reason") or extra.get("error") or "")
 
 
 def _places(arguments: argparse.Namespace) -> tuple[Path, Path]:

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 import webbrowser
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -21,26 +22,33 @@ POLL_SECONDS: Final = 0.5
 
 def login(arguments: argparse.Namespace) -> int:
     """Open the address in a browser, or print it, and wait until it is done."""
-    socket = find_socket(arguments)
-    whose = {} if arguments.principal is None else {"principal": arguments.principal}
     limit = seconds("--timeout", arguments.timeout)
-    before = ask(socket, "GET", _target(arguments)).get("granted_at")
-    url = ask(socket, "POST", path_of("logins", arguments.name), whose)["url"]
-    if arguments.browser and webbrowser.open(url):
-        print(f"sign in at `{arguments.name}` in your browser: {url}", file=sys.stderr)
+    if not sign_in(find_socket(arguments), arguments.name, arguments.principal, arguments.browser, limit):
+        raise Failed(
+            f"nobody signed in within {arguments.timeout}: try again, or give it longer with `--timeout`"
+        )
+    return 0
+
+
+def sign_in(socket: Path, name: str, principal: str | None, browser: bool, limit: float) -> bool:
+    """Lead a person through a login; whether it was done in time."""
+    whose = {} if principal is None else {"principal": principal}
+    target = _target(name, principal)
+    before = ask(socket, "GET", target).get("granted_at")
+    url = ask(socket, "POST", path_of("logins", name), whose)["url"]
+    if browser and webbrowser.open(url):
+        print(f"sign in at `{name}` in your browser: {url}", file=sys.stderr)
     else:
-        print(url)
-        print(f"open this address to sign in at `{arguments.name}`", file=sys.stderr)
+        print(url, flush=True)
+        print(f"open this address to sign in at `{name}`", file=sys.stderr)
     deadline = time.monotonic() + limit
     while time.monotonic() < deadline:
-        found = ask(socket, "GET", _target(arguments))
+        found = ask(socket, "GET", target)
         if found["state"] == "authenticated" and found.get("granted_at") != before:
-            print(f"signed in at `{arguments.name}`", file=sys.stderr)
-            return 0
+            print(f"signed in at `{name}`", file=sys.stderr)
+            return True
         time.sleep(POLL_SECONDS)
-    raise Failed(
-        f"nobody signed in within {arguments.timeout}: try again, or give it longer with `--timeout`"
-    )
+    return False
 
 
 def status(arguments: argparse.Namespace) -> int:
@@ -49,7 +57,7 @@ def status(arguments: argparse.Namespace) -> int:
     if arguments.name is None:
         found: list[dict[str, Any]] = ask(socket, "GET", path_of("logins"))["logins"]
     else:
-        found = [ask(socket, "GET", _target(arguments))]
+        found = [ask(socket, "GET", _target(arguments.name, arguments.principal))]
     if arguments.format == "json":
         print(json.dumps(found))
         return 0
@@ -69,14 +77,13 @@ def status(arguments: argparse.Namespace) -> int:
 
 def logout(arguments: argparse.Namespace) -> int:
     """Forget what was granted."""
-    ask(find_socket(arguments), "DELETE", _target(arguments))
+    ask(find_socket(arguments), "DELETE", _target(arguments.name, arguments.principal))
     print(f"signed out of `{arguments.name}`", file=sys.stderr)
     return 0
 
 
-def _target(arguments: argparse.Namespace) -> str:
-    target = path_of("logins", arguments.name)
-    whose = arguments.principal
+def _target(name: str, whose: str | None) -> str:
+    target = path_of("logins", name)
     return target if whose is None else f"{target}?principal={quote(whose, safe='')}"
 
 

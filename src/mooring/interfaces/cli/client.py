@@ -45,6 +45,7 @@ class Client:
         self, socket_path: Path, server: str, capabilities: Message, *, notify: Notify, answer: Answer
     ) -> None:
         self._socket_path = socket_path
+        self._server = server
         self._target = f"/mcp/{quote(server, safe='')}"
         self._capabilities = capabilities
         self._notify = notify
@@ -104,7 +105,7 @@ class Client:
     def _reply_to(self, message: Message, number: int) -> Message:
         with self._posted(message) as response:
             if response.status == 404 and not self._session_headers:
-                raise Failed(f"{refusal(404, response.read(CHUNK_BYTES))}; `mooring status` shows the ids")
+                raise Failed(f"no server is called `{self._server}`; `mooring status` shows those there are")
             if response.status != 200 or _content_type(response) != "text/event-stream":
                 return _single_reply(response)
             reply, last_event = self._read_stream(response, number)

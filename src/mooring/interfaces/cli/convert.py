@@ -19,7 +19,6 @@ def add_parser(commands: Any) -> None:
         "convert",
         help="convert rich text between ADF, Markdown, Confluence storage format and wiki markup",
         description="Convert rich text. Without FILE the text is read from standard input.",
-        allow_abbrev=False,
     )
     parser.add_argument("file", nargs="?", metavar="FILE", help="what to convert (default: standard input)")
     parser.add_argument("--from", dest="source", required=True, choices=FORMATS, help="format of the input")

@@ -8,6 +8,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from mooring.interfaces.cli import words
+
 
 def add_parsers(commands: Any) -> None:
     """All commands of this page."""
@@ -19,14 +21,13 @@ def add_parsers(commands: Any) -> None:
 
 
 def _add_secret(commands: Any) -> None:
-    secret = commands.add_parser("secret", help="keep tokens and passwords for servers", allow_abbrev=False)
+    secret = commands.add_parser("secret", help="keep tokens and passwords for servers")
     actions = secret.add_subparsers(title="actions", metavar="ACTION", required=True)
 
     setup = actions.add_parser(
         "setup",
         help="choose where secrets are kept",
         description="Choose where secrets are kept. Called again, it changes the key of the encrypted file.",
-        allow_abbrev=False,
     )
     setup.add_argument(
         "--provider",
@@ -49,94 +50,69 @@ def _add_secret(commands: Any) -> None:
         "set",
         help="store a secret",
         description="Store a secret. Its value is asked for, or read from standard input.",
-        allow_abbrev=False,
     )
     store.add_argument("name", metavar="NAME", help="its name")
     store.set_defaults(handler="secret:set_secret")
 
-    get = actions.add_parser("get", help="print a secret", allow_abbrev=False)
+    get = actions.add_parser("get", help="print a secret")
     get.add_argument("name", metavar="NAME", help="its name")
     get.set_defaults(handler="secret:get_secret")
 
-    listing = actions.add_parser("list", help="list the names of secrets", allow_abbrev=False)
-    _add_format(listing)
+    listing = actions.add_parser("list", help="list the names of secrets")
+    words.add_format(listing)
     listing.set_defaults(handler="secret:list_secrets")
 
-    delete = actions.add_parser("delete", help="forget a secret", allow_abbrev=False)
+    delete = actions.add_parser("delete", help="forget a secret")
     delete.add_argument("name", metavar="NAME", help="its name")
     delete.set_defaults(handler="secret:delete_secret")
 
 
 def _add_client(commands: Any) -> None:
-    client = commands.add_parser("client", help="tell AI clients about the servers", allow_abbrev=False)
+    client = commands.add_parser("client", help="tell AI clients about the servers")
     actions = client.add_subparsers(title="actions", metavar="ACTION", required=True)
-    where = _where()
-
-    status = actions.add_parser(
-        "status", help="show which clients are here and registered", parents=[where], allow_abbrev=False
+    where = words.where()
+    status = words.add_action(
+        actions, "status", "client_files:status", "show which clients are here and registered", where
     )
     status.add_argument("--all", action="store_true", help="also list clients that were not found here")
-    _add_format(status)
-    status.set_defaults(handler="client_files:status")
+    words.add_format(status)
+    _add_registering(actions, where)
+    _add_taking_over(actions, where)
 
-    setup = actions.add_parser(
-        "setup",
-        help="register the clients found here",
+
+def _add_registering(actions: Any, where: argparse.ArgumentParser) -> None:
+    writing = (where, _which_servers(), _consent())
+    words.add_action(
+        actions, "setup", "client_files:setup", "register the clients found here", *writing,
         description="Register every client found here: show what would change in its file, ask, write.",
-        parents=[where, _which_servers(), _consent()],
-        allow_abbrev=False,
-    )
-    setup.set_defaults(handler="client_files:setup")
-
-    register = actions.add_parser(
-        "register",
-        help="write our servers into clients' files",
+    )  # fmt: skip
+    register = words.add_action(
+        actions, "register", "client_files:register", "write our servers into clients' files", *writing,
         description="Write our servers into clients' files, now and whenever a server comes or goes.",
-        parents=[where, _which_servers(), _consent()],
-        allow_abbrev=False,
-    )
+    )  # fmt: skip
     register.add_argument(
         "clients", metavar="CLIENT", nargs="+", help="ids, as `mooring client status` shows"
     )
     register.add_argument("--create", action="store_true", help="also for a client that was not found here")
-    register.set_defaults(handler="client_files:register")
-
-    remove = actions.add_parser(
-        "remove",
-        help="take our servers out of clients' files",
-        parents=[where, _consent()],
-        allow_abbrev=False,
+    remove = words.add_action(
+        actions, "remove", "client_files:remove", "take our servers out of clients' files", where, _consent()
     )
     remove.add_argument("clients", metavar="CLIENT", nargs="+", help="their ids")
-    remove.set_defaults(handler="client_files:remove")
-
-    undo = actions.add_parser(
-        "undo",
-        help="take back the last change of a client's file, byte for byte",
-        parents=[where],
-        allow_abbrev=False,
-    )
+    text = "take back the last change of a client's file, byte for byte"
+    undo = words.add_action(actions, "undo", "client_files:undo", text, where)
     undo.add_argument("client", metavar="CLIENT", help="its id")
-    undo.set_defaults(handler="client_files:undo")
 
-    take = actions.add_parser(
-        "take-over",
-        help="import a client's own servers and point it to us",
+
+def _add_taking_over(actions: Any, where: argparse.ArgumentParser) -> None:
+    take = words.add_action(
+        actions, "take-over", "client_takeover:take_over", "import a client's own servers and point it to us",
+        where, _target(), _consent(),
         description="Import a client's own servers (secrets go into the secret store) and point it to us.",
-        parents=[where, _target(), _consent()],
-        allow_abbrev=False,
-    )
+    )  # fmt: skip
     take.add_argument("client", metavar="CLIENT", help="its id")
-    take.set_defaults(handler="client_takeover:take_over")
-
-    give = actions.add_parser(
-        "give-back",
-        help="undo a take-over: the client has its own servers again",
-        parents=[where],
-        allow_abbrev=False,
-    )
+    text = "undo a take-over: the client has its own servers again"
+    give = words.add_action(actions, "give-back", "client_takeover:give_back", text, where)
     give.add_argument("client", metavar="CLIENT", help="its id")
-    give.set_defaults(handler="client_takeover:give_back")
 
 
 def _add_import(commands: Any) -> None:
@@ -145,28 +121,25 @@ def _add_import(commands: Any) -> None:
         help="take servers from another program's file",
         description="Take servers from a file with `mcpServers`, VS Code's `servers`, Codex's config.toml or "
         "a Remote MCP Adapter configuration. Secrets in it go into the secret store.",
-        parents=[_where(), _target(), _consent()],
-        allow_abbrev=False,
+        parents=[words.where(), _target(), _consent()],
     )
     parser.add_argument("source", metavar="SOURCE", help="a file, or the id of a client")
-    _add_format(parser)
+    words.add_format(parser)
     parser.set_defaults(handler="import_:run")
 
 
 def _add_registry(commands: Any) -> None:
-    registry = commands.add_parser(
-        "registry", help="look at and add registries of servers", allow_abbrev=False
-    )
+    registry = commands.add_parser("registry", help="look at and add registries of servers")
     actions = registry.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    listing = actions.add_parser("list", help="list servers of the registries", allow_abbrev=False)
+    listing = actions.add_parser("list", help="list servers of the registries")
     listing.add_argument("--registry", metavar="NAME", help="only of this registry")
     listing.add_argument("--sources", action="store_true", help="list the registries themselves")
     _add_limit(listing)
-    _add_format(listing)
+    words.add_format(listing)
     listing.set_defaults(handler="registry:list_servers")
 
-    info = actions.add_parser("info", help="show everything about one server", allow_abbrev=False)
+    info = actions.add_parser("info", help="show everything about one server")
     info.add_argument("name", metavar="SERVER", help="its name, or the last part of it")
     info.add_argument("--registry", metavar="NAME", help="the registry to ask")
     info.add_argument("--version", metavar="VERSION", help="another version than the latest")
@@ -174,7 +147,7 @@ def _add_registry(commands: Any) -> None:
     info.add_argument(
         "--run-config", action="store_true", help="print the RunConfig that `mooring run` would use"
     )
-    _add_format(info)
+    words.add_format(info)
     info.set_defaults(handler="registry:info")
 
     add = actions.add_parser(
@@ -182,7 +155,6 @@ def _add_registry(commands: Any) -> None:
         help="add a registry",
         description="Add a registry: a JSON file, the URL of one (it ends in .json), or the address of a "
         "registry API.",
-        allow_abbrev=False,
     )
     add.add_argument("name", metavar="NAME", help="what you call it")
     add.add_argument("location", metavar="LOCATION", help="a file or a URL")
@@ -198,7 +170,7 @@ def _add_registry(commands: Any) -> None:
     )
     add.set_defaults(handler="registry:add")
 
-    remove = actions.add_parser("remove", help="forget a registry", allow_abbrev=False)
+    remove = actions.add_parser("remove", help="forget a registry")
     remove.add_argument("name", metavar="NAME", help="its name")
     remove.set_defaults(handler="registry:remove")
 
@@ -206,18 +178,17 @@ def _add_registry(commands: Any) -> None:
         "refresh",
         help="read registries anew and keep a copy",
         description="Read registries anew and keep a copy for when they cannot be reached.",
-        allow_abbrev=False,
     )
     refresh.add_argument("name", metavar="NAME", nargs="?", help="only this registry")
     refresh.set_defaults(handler="registry:refresh")
 
 
 def _add_search(commands: Any) -> None:
-    search = commands.add_parser("search", help="find servers in the registries", allow_abbrev=False)
+    search = commands.add_parser("search", help="find servers in the registries")
     search.add_argument("words", metavar="WORD", nargs="+", help="what the name or description shall hold")
     search.add_argument("--registry", metavar="NAME", help="only in this registry")
     _add_limit(search)
-    _add_format(search)
+    words.add_format(search)
     search.set_defaults(handler="registry:search")
 
 
@@ -262,18 +233,3 @@ def _consent() -> argparse.ArgumentParser:
     consent.add_argument("--yes", action="store_true", help="do not ask")
     consent.add_argument("--dry-run", action="store_true", help="only show what would change")
     return consent
-
-
-def _where() -> argparse.ArgumentParser:
-    """The flags that say which running gateway is meant."""
-    where = argparse.ArgumentParser(add_help=False)
-    group = where.add_mutually_exclusive_group()
-    group.add_argument("--config", metavar="FILE", help="the file the gateway was started with")
-    group.add_argument("--socket", metavar="PATH", help="its control socket (or set MOORING_SOCKET)")
-    return where
-
-
-def _add_format(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format", choices=["text", "json"], default="text", help="for people or for programs"
-    )

@@ -14,7 +14,6 @@ from mooring.transports.unix_names import short_name
 
 # The gateway is on this machine: one that does not even accept is stuck.
 CONNECT_SECONDS = 5.0
-# What the kernel allows for the path of such a socket, with room for its closing zero.
 
 
 def find_socket(arguments: argparse.Namespace) -> Path:
@@ -60,6 +59,17 @@ def open_socket(path: Path) -> socket.socket:
         ) from error
     connection.settimeout(None)
     return connection
+
+
+def answers(path: Path) -> bool:
+    """Whether a gateway is there."""
+    if not path.exists():
+        return False
+    try:
+        open_socket(path).close()
+    except Failed:
+        return False
+    return True
 
 
 def refusal(status: int, body: bytes) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from mooring.interfaces.cli import words
+
 
 def add_parsers(commands: Any) -> None:
     _add_key(commands)
@@ -23,8 +25,7 @@ def _add_cassettes(commands: Any) -> None:
         description="Write what a server of the running gateway says and is told into a cassette, until "
         "Ctrl-C. With a command instead of an id: run it, stand between it and whoever started us, and write "
         "down what passes. Secrets are blotted out. `mooring replay` plays it.",
-        parents=[_where()],
-        allow_abbrev=False,
+        parents=[words.where()],
     )
     record.add_argument("id", metavar="ID", nargs="?", help="the server's id")
     record.add_argument("-o", "--output", metavar="FILE", required=True, help="the cassette to write")
@@ -46,7 +47,6 @@ def _add_cassettes(commands: Any) -> None:
         description="Speak MCP on stdin and stdout exactly as recorded. A request that was not recorded is "
         "an error that names the nearest one, and so is a call made more often than recorded; lists and "
         "handshakes may be repeated. Exits with 1 if anything was unexpected.",
-        allow_abbrev=False,
     )
     replay.add_argument("cassette", metavar="CASSETTE", help="what `mooring record` wrote")
     replay.add_argument(
@@ -56,14 +56,13 @@ def _add_cassettes(commands: Any) -> None:
 
 
 def _add_key(commands: Any) -> None:
-    key = commands.add_parser("key", help="make and revoke API keys", allow_abbrev=False)
+    key = commands.add_parser("key", help="make and revoke API keys")
     actions = key.add_subparsers(title="actions", metavar="ACTION", required=True)
     create = actions.add_parser(
         "create",
         help="make a key",
         description="Make a key and print it. It is shown this once: only its hash is kept.",
-        parents=[_where()],
-        allow_abbrev=False,
+        parents=[words.where()],
     )
     create.add_argument("name", metavar="NAME", help="whose key it is; policies call the caller by this name")
     create.add_argument(
@@ -77,29 +76,26 @@ def _add_key(commands: Any) -> None:
         help="a server it is good for; may be repeated (default: all of them)",
     )
     create.add_argument("--expires", metavar="TIME", help="how long it is good, for example 12h, 30d")
-    _add_format(create)
+    words.add_format(create)
     create.set_defaults(handler="key:create")
 
-    listing = actions.add_parser("list", help="list the keys", parents=[_where()], allow_abbrev=False)
-    _add_format(listing)
+    listing = actions.add_parser("list", help="list the keys", parents=[words.where()])
+    words.add_format(listing)
     listing.set_defaults(handler="key:list_keys")
 
-    revoke = actions.add_parser("revoke", help="take a key away", parents=[_where()], allow_abbrev=False)
+    revoke = actions.add_parser("revoke", help="take a key away", parents=[words.where()])
     revoke.add_argument("name", metavar="NAME", help="its name or id")
     revoke.set_defaults(handler="key:revoke")
 
 
 def _add_auth(commands: Any) -> None:
-    auth = commands.add_parser(
-        "auth", help="sign in at servers that want to know their user", allow_abbrev=False
-    )
+    auth = commands.add_parser("auth", help="sign in at servers that want to know their user")
     actions = auth.add_subparsers(title="actions", metavar="ACTION", required=True)
     login = actions.add_parser(
         "login",
         help="sign in",
         description="Open the address at which you sign in, and wait until that is done.",
-        parents=[_where()],
-        allow_abbrev=False,
+        parents=[words.where()],
     )
     login.add_argument("name", metavar="NAME", help="the server's id, or the name of a provider")
     login.add_argument(
@@ -112,17 +108,13 @@ def _add_auth(commands: Any) -> None:
     _add_principal(login)
     login.set_defaults(handler="auth:login")
 
-    status = actions.add_parser(
-        "status", help="show who is signed in where", parents=[_where()], allow_abbrev=False
-    )
+    status = actions.add_parser("status", help="show who is signed in where", parents=[words.where()])
     status.add_argument("name", metavar="NAME", nargs="?", help="only there")
     _add_principal(status)
-    _add_format(status)
+    words.add_format(status)
     status.set_defaults(handler="auth:status")
 
-    logout = actions.add_parser(
-        "logout", help="forget what was granted", parents=[_where()], allow_abbrev=False
-    )
+    logout = actions.add_parser("logout", help="forget what was granted", parents=[words.where()])
     logout.add_argument("name", metavar="NAME", help="the server's id, or the name of a provider")
     _add_principal(logout)
     logout.set_defaults(handler="auth:logout")
@@ -135,20 +127,17 @@ def _add_principal(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_audit(commands: Any) -> None:
-    audit = commands.add_parser("audit", help="check and read the audit log", allow_abbrev=False)
+    audit = commands.add_parser("audit", help="check and read the audit log")
     actions = audit.add_subparsers(title="actions", metavar="ACTION", required=True)
     verify = actions.add_parser(
-        "verify",
-        help="check that no line was changed, removed or moved",
-        parents=[_where()],
-        allow_abbrev=False,
+        "verify", help="check that no line was changed, removed or moved", parents=[words.where()]
     )
     verify.add_argument("--file", metavar="FILE", help="the log (default: the gateway's own)")
     verify.add_argument("--public-key", metavar="FILE", help="the key to check with (default: audit.pub)")
-    _add_format(verify)
+    words.add_format(verify)
     verify.set_defaults(handler="audit:run_verify")
 
-    show = actions.add_parser("show", help="print events", parents=[_where()], allow_abbrev=False)
+    show = actions.add_parser("show", help="print events", parents=[words.where()])
     show.add_argument("--file", metavar="FILE", help="the log (default: the gateway's own)")
     show.add_argument("--since", metavar="TIME", help="not older than this, for example 30s, 5m, 12h, 7d")
     show.add_argument("--server", metavar="ID", help="of this server only")
@@ -161,37 +150,37 @@ def _add_audit(commands: Any) -> None:
         help="with this outcome only",
     )
     show.add_argument("--limit", metavar="N", type=int, default=0, help="only the last N (default: all)")
-    _add_format(show)
+    words.add_format(show)
     show.set_defaults(handler="audit:show")
 
 
 def _add_lock(commands: Any) -> None:
-    lock = commands.add_parser("lock", help="approve tool definitions", allow_abbrev=False)
+    lock = commands.add_parser("lock", help="approve tool definitions")
     actions = lock.add_subparsers(title="actions", metavar="ACTION", required=True)
     for name, text, handler in (
         ("write", "lock all tools as the servers offer them now", "lock:write"),
         ("diff", "say in words what differs from the lock", "lock:diff"),
         ("approve", "take differences into the lock", "lock:approve"),
     ):
-        action = actions.add_parser(name, help=text, parents=[_where()], allow_abbrev=False)
+        action = actions.add_parser(name, help=text, parents=[words.where()])
         action.add_argument("server", metavar="ID", nargs="?", help="only of this server")
         if name == "approve":
             action.add_argument("tool", metavar="TOOL", nargs="?", help="only this tool")
-        _add_format(action)
+        words.add_format(action)
         action.set_defaults(handler=handler)
 
 
 def _add_policy(commands: Any) -> None:
-    policy = commands.add_parser("policy", help="try out authorization policies", allow_abbrev=False)
+    policy = commands.add_parser("policy", help="try out authorization policies")
     actions = policy.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    test = actions.add_parser("test", help="check the policies against cases in a file", allow_abbrev=False)
+    test = actions.add_parser("test", help="check the policies against cases in a file")
     _add_policy_source(test)
     test.add_argument("cases", metavar="CASES", help="a YAML file with a list `cases`")
-    _add_format(test)
+    words.add_format(test)
     test.set_defaults(handler="policy:test")
 
-    explain = actions.add_parser("explain", help="say why something is allowed or denied", allow_abbrev=False)
+    explain = actions.add_parser("explain", help="say why something is allowed or denied")
     _add_policy_source(explain)
     explain.add_argument("resource", metavar="NAME", help="the tool, prompt or resource")
     explain.add_argument(
@@ -207,6 +196,9 @@ def _add_policy(commands: Any) -> None:
     )
     explain.add_argument("--server", metavar="ID", default="", help="the server it is about")
     explain.add_argument(
+        "--group", metavar="NAME", help="its group (default: as the file says, else `default`)"
+    )
+    explain.add_argument(
         "--action",
         choices=["call_tool", "get_prompt", "read_resource"],
         default="call_tool",
@@ -215,32 +207,28 @@ def _add_policy(commands: Any) -> None:
     explain.add_argument(
         "--hint", metavar="NAME", action="append", default=[], help="a hint of the tool that is true"
     )
-    _add_format(explain)
+    words.add_format(explain)
     explain.set_defaults(handler="policy:explain")
 
     simulate = actions.add_parser(
         "simulate",
         help="decide recorded calls anew",
         description="Decide the calls in the audit log anew, with the policies as they are in the files now.",
-        allow_abbrev=False,
     )
     _add_policy_source(simulate)
     simulate.add_argument("--file", metavar="FILE", help="the audit log (default: the configured one)")
     simulate.add_argument("--since", metavar="TIME", help="calls not older than this, for example 1h, 7d")
-    _add_format(simulate)
+    words.add_format(simulate)
     simulate.set_defaults(handler="policy:simulate")
 
 
 def _add_approve(commands: Any) -> None:
     approve = commands.add_parser(
-        "approve",
-        help="say yes or no to calls that wait for a person",
-        parents=[_where()],
-        allow_abbrev=False,
+        "approve", help="say yes or no to calls that wait for a person", parents=[words.where()]
     )
     approve.add_argument("id", metavar="ID", nargs="?", help="the waiting call; without it they are listed")
     approve.add_argument("--deny", action="store_true", help="say no")
-    _add_format(approve)
+    words.add_format(approve)
     approve.set_defaults(handler="approve:run")
 
 
@@ -254,19 +242,4 @@ def _add_policy_source(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="these policies instead; may be repeated",
-    )
-
-
-def _where() -> argparse.ArgumentParser:
-    """The flags that say which gateway is meant."""
-    where = argparse.ArgumentParser(add_help=False)
-    group = where.add_mutually_exclusive_group()
-    group.add_argument("--config", metavar="FILE", help="the file the gateway is started with")
-    group.add_argument("--socket", metavar="PATH", help="its control socket (or set MOORING_SOCKET)")
-    return where
-
-
-def _add_format(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format", choices=["text", "json"], default="text", help="for people or for programs"
     )

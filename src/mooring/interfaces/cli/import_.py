@@ -6,13 +6,14 @@ import argparse
 import getpass
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from mooring.ecosystem.clients.editing import ClientFileError, Edit, apply, preview, read_text
+from mooring.ecosystem.clients.editing import ClientFileError, preview, read_text
 from mooring.ecosystem.clients.table import BY_ID
-from mooring.ecosystem.documents.editing import DocumentError, Section, entries
+from mooring.ecosystem.clients.takeover import SERVERS, edit_of, ids_in, write_servers
+from mooring.ecosystem.documents.editing import DocumentError
 from mooring.ecosystem.importers.found import CannotImport, FoundFile
 from mooring.ecosystem.importers.planning import (
     ImportPlan,
@@ -32,7 +33,6 @@ from mooring.workloads.secrets.errors import NotSetUp, SecretsError
 from mooring.workloads.secrets.store import SecretStore
 
 T = TypeVar("T")
-SERVERS = Section("yaml", "servers", "list", "id")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 def plan_for(found: FoundFile, arguments: argparse.Namespace) -> ImportPlan:
     """What would be imported, with ids and names of secrets that are still free."""
     into_daemon = arguments.run
-    taken = workload_names(arguments) if into_daemon else _ids_in(Path(arguments.into))
+    taken = workload_names(arguments) if into_daemon else _tried(lambda: ids_in(Path(arguments.into)))
     plan = plan_import(found, taken, _secret_names(), arguments.only, whole_headers=into_daemon)
     if into_daemon:
         problems = [problem for server in plan.servers for problem in problems_of_run_config(server)]
@@ -73,15 +73,8 @@ def carry_out(plan: ImportPlan, target: Path | None, arguments: argparse.Namespa
             run_workload(arguments, as_run_config(server))
             print(f"`{server.id}` runs", file=sys.stderr)
         return
-    if not target.exists():
-        _tried(lambda: target.write_text("mooring: 1\n", encoding="utf-8"))
-    _tried(lambda: apply(target, SERVERS, edit_of(plan)))
+    _tried(lambda: write_servers(target, plan))
     print(f"imported into `{target}`; serve it with `mooring serve --config {target}`", file=sys.stderr)
-
-
-def edit_of(plan: ImportPlan) -> Edit:
-    """What the import writes into a `mooring.yaml`."""
-    return Edit({server.id: as_configuration(server) for server in plan.servers})
 
 
 def show(plan: ImportPlan, format_: str) -> None:
@@ -89,24 +82,46 @@ def show(plan: ImportPlan, format_: str) -> None:
     if format_ == "json":
         print(json.dumps(_as_json(plan), indent=2, ensure_ascii=False))
         return
-    print(f"this is {plan.kind}", file=sys.stderr)
-    if plan.servers:
-        rows = [
-            [
-                each.id,
-                one_line(each.server.name),
-                "remote" if each.server.url else "process",
-                str(len(each.secrets)),
-                one_line(each.summary),
-            ]
-            for each in plan.servers
+    show_rows(
+        {
+            "kind": plan.kind,
+            "servers": [
+                {
+                    "id": each.id,
+                    "name": each.server.name,
+                    "remote": each.server.url is not None,
+                    "secrets": len(each.secrets),
+                    "summary": each.summary,
+                }
+                for each in plan.servers
+            ],
+            "secrets": [{"name": moved.name, "place": moved.place} for moved in plan.secrets],
+            "notes": plan.notes,
+        }
+    )
+
+
+def show_rows(plan: Mapping[str, Any]) -> None:
+    """The plan as the API describes one, for people."""
+    print(f"this is {plan['kind']}", file=sys.stderr)
+    rows = [
+        [
+            each["id"],
+            one_line(each["name"]),
+            "remote" if each["remote"] else "process",
+            str(each["secrets"]),
+            one_line(each["summary"]),
         ]
+        for each in plan["servers"]
+    ]
+    if rows:
         print_table(("id", "name there", "kind", "secrets", "what"), rows, sys.stdout)
-    for moved in plan.secrets:
+    for moved in plan["secrets"]:
         print(
-            f"secret `{moved.name}`: the value of {moved.place} goes into the secret store", file=sys.stderr
+            f"secret `{moved['name']}`: the value of {moved['place']} goes into the secret store",
+            file=sys.stderr,
         )
-    for note in plan.notes:
+    for note in plan["notes"]:
         print(one_line(note), file=sys.stderr)
 
 
@@ -140,15 +155,6 @@ def _found(source: str) -> FoundFile:
         raise Failed(f"`{source}` {error}") from error
 
 
-def _ids_in(target: Path) -> Iterable[str]:
-    try:
-        return entries(read_text(target), SERVERS)
-    except ClientFileError as error:
-        raise Failed(str(error)) from error
-    except DocumentError as error:
-        raise Failed(f"`{target}` {error}") from error
-
-
 def _secret_names() -> list[str]:
     try:
         return secret_store().names()
@@ -159,13 +165,19 @@ def _secret_names() -> list[str]:
 
 
 def _store_secrets(plan: ImportPlan) -> None:
-    if not plan.secrets and not plan.wanted_secrets:
+    need_store(bool(plan.secrets), plan.wanted_secrets)
+    for moved in plan.secrets:
+        _tried(lambda moved=moved: secret_store().set(moved.name, moved.value))
+
+
+def need_store(holds_secrets: bool, wanted: dict[str, str]) -> None:
+    """There is a place for secrets, if there are any; those that the file does not hold are asked for."""
+    if not holds_secrets and not wanted:
         return
     try:
         store = secret_store()
-        for moved in plan.secrets:
-            store.set(moved.name, moved.value)
-        _ask_for(plan.wanted_secrets, store)
+        store.names()
+        _ask_for(wanted, store)
     except NotSetUp as error:
         raise Failed(
             "there are secrets in this file and no place to keep them: run `mooring secret setup` first"
@@ -191,7 +203,7 @@ def _text(data: bytes | None) -> str:
 def _tried(action: Callable[[], T]) -> T:
     try:
         return action()
-    except ClientFileError as error:
+    except (ClientFileError, SecretsError) as error:
         raise Failed(str(error)) from error
     except OSError as error:
         raise Failed(f"cannot write `{error.filename}`: {(error.strerror or 'refused').lower()}") from error

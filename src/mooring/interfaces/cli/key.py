@@ -6,94 +6,139 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from mooring.config.guarding import KEYS_FILE
+from mooring.config.guarding import KEYS_FILE, keys_file
 from mooring.interfaces.cli.failure import Failed
-from mooring.interfaces.cli.gateway_socket import find_socket
+from mooring.interfaces.cli.gateway_socket import answers, find_socket
 from mooring.interfaces.cli.output import print_table
+from mooring.interfaces.cli.run_api import ask, path_of
 from mooring.interfaces.cli.spans import seconds
 from mooring.policy.authentication.api_keys import KeyRecord, KeyStore
+
+Key = dict[str, Any]
 
 
 def create(arguments: argparse.Namespace) -> int:
     """Print a new key on stdout; everything else about it on stderr."""
     expires = time.time() + seconds("--expires", arguments.expires) if arguments.expires else None
-    store = _store(arguments)
-    try:
-        record, text = store.create(
-            arguments.name,
-            scopes=tuple(arguments.scope),
-            servers=tuple(arguments.server),
-            expires=expires,
-        )
-    except (OSError, ValueError) as error:
-        raise Failed(str(error)) from error
+    wish = {
+        "name": arguments.name,
+        "scopes": arguments.scope,
+        "servers": arguments.server,
+        "expires": expires,
+    }
+    text, made = _keys(arguments).create(wish)
     if arguments.format == "json":
-        print(json.dumps({**_described(record), "key": text}))
+        print(json.dumps({**made, "key": text}))
     else:
         print(text)
-        print(f"key `{record.name}` ({record.id}) was made; it is not shown again", file=sys.stderr)
+        print(f"key `{made['name']}` ({made['id']}) was made; it is not shown again", file=sys.stderr)
     return 0
 
 
 def list_keys(arguments: argparse.Namespace) -> int:
-    keys = _read(_store(arguments))
+    keys = _keys(arguments).all()
     if arguments.format == "json":
-        print(json.dumps([_described(record) for record in keys]))
+        print(json.dumps(keys))
         return 0
     rows = [
         (
-            record.name,
-            record.id,
-            _moment(record.created),
-            _expiry(record),
-            " ".join(record.scopes),
-            " ".join(record.servers) or "all",
+            key["name"],
+            key["id"],
+            _moment(key["created"]),
+            _expiry(key["expires"]),
+            " ".join(key["scopes"]),
+            " ".join(key["servers"]) or "all",
         )
-        for record in keys
+        for key in keys
     ]
     print_table(("NAME", "ID", "CREATED", "EXPIRES", "SCOPES", "SERVERS"), rows)
     return 0
 
 
 def revoke(arguments: argparse.Namespace) -> int:
-    try:
-        record = _store(arguments).revoke(arguments.name)
-    except KeyError:
-        raise Failed(f"no key `{arguments.name}`: see `mooring key list`") from None
-    except (OSError, ValueError) as error:
-        raise Failed(str(error)) from error
-    print(f"key `{record.name}` ({record.id}) is revoked", file=sys.stderr)
+    gone = _keys(arguments).revoke(arguments.name)
+    print(f"key `{gone['name']}` ({gone['id']}) is revoked", file=sys.stderr)
     return 0
 
 
-def _store(arguments: argparse.Namespace) -> KeyStore:
-    return KeyStore(keys_file(arguments))
+def _keys(arguments: argparse.Namespace) -> GatewayKeys | FileKeys:
+    """The keys of the gateway that is meant. Where it does not run (yet), its file is changed here."""
+    socket = find_socket(arguments)
+    return GatewayKeys(socket) if answers(socket) else FileKeys(KeyStore(_keys_file(arguments, socket)))
 
 
-def keys_file(arguments: argparse.Namespace) -> Path:
-    """Where the gateway that is meant keeps its keys: beside its socket, or where its file says."""
-    if arguments.config:
-        from mooring.config.loading import ConfigError, load  # noqa: PLC0415 - slow
+class GatewayKeys:
+    """Keys as a running gateway keeps them."""
 
-        try:
-            config = load(Path(arguments.config))
-        except ConfigError as error:
-            raise Failed(str(error)) from error
-        return config.auth.keys_file or config.storage.root / KEYS_FILE
-    return find_socket(arguments).parent / KEYS_FILE
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    def all(self) -> list[Key]:
+        return ask(self._socket, "GET", path_of("keys"))["keys"]
+
+    def create(self, wish: Key) -> tuple[str, Key]:
+        made = ask(self._socket, "POST", path_of("keys"), wish)
+        return made["key"], made["record"]
+
+    def revoke(self, name: str) -> Key:
+        return ask(self._socket, "DELETE", path_of("keys", name))
 
 
-def _read(store: KeyStore) -> tuple[KeyRecord, ...]:
+class FileKeys:
+    """Keys in their file."""
+
+    def __init__(self, store: KeyStore) -> None:
+        self._store = store
+
+    def all(self) -> list[Key]:
+        with _told():
+            return [_described(record) for record in self._store.read().keys]
+
+    def create(self, wish: Key) -> tuple[str, Key]:
+        with _told():
+            record, text = self._store.create(
+                wish["name"],
+                scopes=tuple(wish["scopes"]),
+                servers=tuple(wish["servers"]),
+                expires=wish["expires"],
+            )
+        return text, _described(record)
+
+    def revoke(self, name: str) -> Key:
+        with _told():
+            try:
+                return _described(self._store.revoke(name))
+            except KeyError:
+                raise Failed(f"no key `{name}`: see `mooring key list`") from None
+
+
+@contextmanager
+def _told() -> Generator[None]:
     try:
-        return store.read().keys
+        yield
     except (OSError, ValueError) as error:
         raise Failed(str(error)) from error
 
 
-def _described(record: KeyRecord) -> dict[str, object]:
+def _keys_file(arguments: argparse.Namespace, socket: Path) -> Path:
+    """Where the gateway that is meant keeps its keys: where its file says, or beside its socket."""
+    if not arguments.config:
+        return socket.parent / KEYS_FILE
+    from mooring.config.loading import ConfigError, load  # noqa: PLC0415 - slow
+
+    try:
+        return keys_file(load(Path(arguments.config)))
+    except ConfigError as error:
+        raise Failed(str(error)) from error
+
+
+def _described(record: KeyRecord) -> Key:
     return {
         "name": record.name,
         "id": record.id,
@@ -104,10 +149,10 @@ def _described(record: KeyRecord) -> dict[str, object]:
     }
 
 
-def _expiry(record: KeyRecord) -> str:
-    if record.expires is None:
+def _expiry(expires: float | None) -> str:
+    if expires is None:
         return "never"
-    return "expired" if record.expired(time.time()) else _moment(record.expires)
+    return "expired" if expires <= time.time() else _moment(expires)
 
 
 def _moment(stamp: float) -> str:

@@ -19,8 +19,7 @@ from typing import Any, cast
 from mooring.interfaces.cli.client import Client, Message
 from mooring.interfaces.cli.control_api import get_json
 from mooring.interfaces.cli.failure import Failed
-from mooring.interfaces.cli.gateway_socket import find_socket
-from mooring.interfaces.cli.service_daemon import answers
+from mooring.interfaces.cli.gateway_socket import answers, find_socket
 
 START_SECONDS = 30.0
 STOP_SECONDS = 10.0

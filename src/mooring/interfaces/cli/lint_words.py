@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from mooring.interfaces.cli import words
+
 
 def add_parsers(commands: Any, where: argparse.ArgumentParser) -> None:
     """Both commands; `where` has the flags that say which gateway is meant."""
@@ -14,10 +16,9 @@ def add_parsers(commands: Any, where: argparse.ArgumentParser) -> None:
         description="Read a server's tools and say what will trip a model or a client, each with the fix. "
         "Exit 1 if there are errors.",
         parents=[where],
-        allow_abbrev=False,
     )
     _add_source(lint, "the server's id, or a JSON file with the result of `tools/list`")
-    _add_format(lint)
+    words.add_format(lint)
     lint.set_defaults(handler="lint:run")
     _add_tokens(commands, where)
 
@@ -29,7 +30,6 @@ def _add_tokens(commands: Any, where: argparse.ArgumentParser) -> None:
         description="Write a server's tools as a model sees them and count the tokens, by tool and by field, "
         "and what could be saved.",
         parents=[where],
-        allow_abbrev=False,
     )
     _add_source(
         tokens,
@@ -63,7 +63,7 @@ def _add_tokens(commands: Any, where: argparse.ArgumentParser) -> None:
         default=[],
         help="show what `tools.deny` with this would save; may be repeated",
     )
-    _add_format(tokens)
+    words.add_format(tokens)
     tokens.set_defaults(handler="tokens:run")
 
 
@@ -74,10 +74,4 @@ def _add_source(parser: argparse.ArgumentParser, text: str) -> None:
         metavar="COMMAND",
         nargs="*",
         help="after `--`: a command that is started for this, and spoken to on its pipes",
-    )
-
-
-def _add_format(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format", choices=["text", "json"], default="text", help="for people or for programs"
     )

@@ -8,10 +8,10 @@ import sys
 from typing import Any
 from urllib.parse import urlencode
 
-from mooring.interfaces.cli.gateway_socket import find_socket
+from mooring.interfaces.cli.gateway_socket import answers, find_socket
 from mooring.interfaces.cli.output import one_line, print_table, styled, wants_colour
 from mooring.interfaces.cli.run_api import ask
-from mooring.interfaces.cli.service_daemon import answers, is_own
+from mooring.interfaces.cli.service_daemon import is_own
 
 _HEADS = ("name", "status", "group", "transport", "runs", "url")
 STYLES = {"running": "green", "error": "red", "unhealthy": "red", "unknown": "yellow", "starting": "yellow"}

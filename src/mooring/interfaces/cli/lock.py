@@ -13,8 +13,8 @@ from mooring.interfaces.cli.client import Client
 from mooring.interfaces.cli.control_api import get_json
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.gateway_socket import find_socket
-from mooring.interfaces.cli.output import one_line
-from mooring.policy.pinning.drift import changes
+from mooring.interfaces.cli.output import one_line, print_indented
+from mooring.policy.pinning.drift import changes, described
 from mooring.policy.pinning.lock import LOCK_PLACE, Locked, read_lock, write_lock
 
 Json = dict[str, Any]
@@ -43,7 +43,7 @@ def diff(arguments: argparse.Namespace) -> int:
         for tool, lines in tools.items():
             print(f"{server}: {one_line(tool)}")
             for line in lines:
-                print(f"  {one_line(line)}")
+                print_indented(one_line(line), "  ")
     if not found:
         print("nothing differs from the lock", file=sys.stderr)
     return 1 if found else 0
@@ -78,7 +78,7 @@ def _differences(locked: Locked, offered: dict[str, dict[str, Json]]) -> dict[st
         approved = locked.servers.get(server, {})
         for name in sorted({*tools, *approved}):
             if name not in approved:
-                lines = ["is new"]
+                lines = ["is new", *described(tools[name])]
             elif name not in tools:
                 lines = ["is gone"]
             else:

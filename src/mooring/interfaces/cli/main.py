@@ -10,10 +10,10 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from mooring.interfaces.cli import convert, ecosystem_words, guard_words, lint_words, run_words, upload_words
+from mooring.interfaces.cli import words
 from mooring.interfaces.cli.failure import Failed
 
 
@@ -24,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         gc.disable()  # what is loaded now stays: looking for garbage among it is a tenth of a slow start
         run = getattr(importlib.import_module(f"mooring.interfaces.cli.{module}"), function)
+        gc.freeze()
         gc.enable()
         return run(parsed)
     except Failed as error:
@@ -37,36 +38,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _parse(words: list[str]) -> argparse.Namespace:
+def _parse(given: list[str]) -> argparse.Namespace:
     """What follows `--` after these is the server's business, also where it looks like a flag of ours."""
-    parser = build_parser()
-    if words[:1] not in (["run"], ["lint"], ["tokens"], ["record"]) or "--" not in words:
-        return parser.parse_args(words)
-    end = words.index("--")
-    parsed = parser.parse_args(words[:end])
-    parsed.after += words[end + 1 :]
+    parser = build_parser(given[0] if given else None)
+    if given[:1] not in (["run"], ["lint"], ["tokens"], ["record"]) or "--" not in given:
+        return parser.parse_args(given)
+    end = given.index("--")
+    parsed = parser.parse_args(given[:end])
+    parsed.after += given[end + 1 :]
     return parsed
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """All commands and flags; docs and tests read them from here."""
-    parser = argparse.ArgumentParser(
-        prog="mooring", description="Connects any MCP client to any MCP server.", allow_abbrev=False
-    )
+def build_parser(word: str | None = None) -> words.Parser:
+    """All commands and flags; docs and tests read them from here.
+
+    With a word that is a command of one page, only that page: who starts a gateway does not wait for flags
+    of all the others.
+    """
+    parser = words.Parser(prog="mooring", description="Connects any MCP client to any MCP server.")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_serve(commands)
-    run_words.add_parsers(commands, _where())
-    _add_status(commands)
-    _add_trace(commands)
-    _add_tool(commands)
-    _add_proxy(commands)
-    lint_words.add_parsers(commands, _where())
-    convert.add_parser(commands)
-    guard_words.add_parsers(commands)
-    ecosystem_words.add_parsers(commands)
-    upload_words.add_parsers(commands)
-    version = commands.add_parser("version", help="print the version")
-    version.set_defaults(handler="version:run")
+    pages = [add for known, add in _PAGES if word in known] or [add for _, add in _PAGES]
+    for add in pages:
+        add(commands)
     return parser
 
 
@@ -75,7 +68,6 @@ def _add_serve(commands: Any) -> None:
         "serve",
         help="run the gateway in the foreground",
         description="Run the gateway until Ctrl-C. A change of its file is followed at once.",
-        allow_abbrev=False,
     )
     what = serve.add_mutually_exclusive_group()
     what.add_argument(
@@ -113,10 +105,10 @@ def _add_serve(commands: Any) -> None:
 
 def _add_status(commands: Any) -> None:
     status = commands.add_parser(
-        "status", help="show the servers of a running gateway", parents=[_where()], allow_abbrev=False
+        "status", help="show the servers of a running gateway", parents=[words.where()]
     )
     status.add_argument("name", metavar="NAME", nargs="?", help="only this one, closely")
-    _add_format(status)
+    words.add_format(status)
     status.set_defaults(handler="status:run")
 
 
@@ -125,8 +117,7 @@ def _add_trace(commands: Any) -> None:
         "trace",
         help="show the conversation of a server live",
         description="Show each message on both legs: direction, size, time since its request, state changes.",
-        parents=[_where()],
-        allow_abbrev=False,
+        parents=[words.where()],
     )
     trace.add_argument("id", metavar="ID", help="the server's id")
     trace.add_argument("--bytes", action="store_true", help="also show the messages, secrets redacted")
@@ -141,21 +132,21 @@ def _add_trace(commands: Any) -> None:
         metavar="TIME",
         help="start with recorded messages not older than this, for example 30s, 5m, 1h",
     )
-    _add_format(trace)
+    words.add_format(trace)
     trace.set_defaults(handler="trace:run")
 
 
 def _add_tool(commands: Any) -> None:
-    tool = commands.add_parser("tool", help="use a server from the terminal", allow_abbrev=False)
+    tool = commands.add_parser("tool", help="use a server from the terminal")
     actions = tool.add_subparsers(title="actions", metavar="ACTION", required=True)
-    where = [_where()]
+    where = [words.where()]
 
-    listing = actions.add_parser("list", help="list its tools", parents=where, allow_abbrev=False)
+    listing = actions.add_parser("list", help="list its tools", parents=where)
     listing.add_argument("id", metavar="ID", help="the server's id")
-    _add_format(listing)
+    words.add_format(listing)
     listing.set_defaults(handler="tool:list_tools")
 
-    call = actions.add_parser("call", help="call a tool", parents=where, allow_abbrev=False)
+    call = actions.add_parser("call", help="call a tool", parents=where)
     call.add_argument("id", metavar="ID", help="the server's id")
     call.add_argument("name", metavar="NAME", help="the tool's name")
     call.add_argument(
@@ -167,57 +158,100 @@ def _add_tool(commands: Any) -> None:
     call.add_argument(
         "--output", metavar="DIR", help="save what it makes, images, audio and other files here"
     )
-    _add_format(call)
+    words.add_format(call)
     call.set_defaults(handler="tool:call_tool")
 
-    read = actions.add_parser("read", help="read a resource", parents=where, allow_abbrev=False)
+    read = actions.add_parser("read", help="read a resource", parents=where)
     read.add_argument("id", metavar="ID", help="the server's id")
     read.add_argument(
         "uri", metavar="URI", help="the resource; without it the resources are listed", nargs="?"
     )
     read.add_argument("--output", metavar="DIR", help="save binary contents here")
-    _add_format(read)
+    words.add_format(read)
     read.set_defaults(handler="tool:read_resource")
 
-    prompt = actions.add_parser("prompt", help="get a prompt", parents=where, allow_abbrev=False)
+    prompt = actions.add_parser("prompt", help="get a prompt", parents=where)
     prompt.add_argument("id", metavar="ID", help="the server's id")
     prompt.add_argument(
         "name", metavar="NAME", help="the prompt; without it the prompts are listed", nargs="?"
     )
     prompt.add_argument("arguments", metavar="KEY=VALUE", nargs="*", help="its arguments")
-    _add_format(prompt)
+    words.add_format(prompt)
     prompt.set_defaults(handler="tool:get_prompt")
 
 
 def _add_proxy(commands: Any) -> None:
-    proxy = commands.add_parser(
-        "proxy", help="make a server usable by a client that launches commands", allow_abbrev=False
-    )
+    proxy = commands.add_parser("proxy", help="make a server usable by a client that launches commands")
     kinds = proxy.add_subparsers(title="kinds", metavar="KIND", required=True)
     stdio = kinds.add_parser(
         "stdio",
         help="speak MCP on stdin and stdout",
         description="Connect stdin and stdout to a server of the running gateway.",
-        parents=[_where()],
-        allow_abbrev=False,
+        parents=[words.where()],
     )
     stdio.add_argument("id", metavar="ID", help="the server's id")
     stdio.set_defaults(handler="proxy:run_stdio")
 
 
-def _where() -> argparse.ArgumentParser:
-    """The flags that say which running gateway is meant."""
-    where = argparse.ArgumentParser(add_help=False)
-    group = where.add_mutually_exclusive_group()
-    group.add_argument("--config", metavar="FILE", help="the file the gateway was started with")
-    group.add_argument("--socket", metavar="PATH", help="its control socket (or set MOORING_SOCKET)")
-    return where
+def _add_version(commands: Any) -> None:
+    version = commands.add_parser("version", help="print the version")
+    version.set_defaults(handler="version:run")
 
 
-def _add_format(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format", choices=["text", "json"], default="text", help="for people or for programs"
-    )
+def _add_running(commands: Any) -> None:
+    from mooring.interfaces.cli import run_words  # noqa: PLC0415
+
+    run_words.add_parsers(commands, words.where())
+
+
+def _add_linting(commands: Any) -> None:
+    from mooring.interfaces.cli import lint_words  # noqa: PLC0415
+
+    lint_words.add_parsers(commands, words.where())
+
+
+def _add_convert(commands: Any) -> None:
+    from mooring.interfaces.cli import convert  # noqa: PLC0415
+
+    convert.add_parser(commands)
+
+
+def _add_guard(commands: Any) -> None:
+    from mooring.interfaces.cli import guard_words  # noqa: PLC0415
+
+    guard_words.add_parsers(commands)
+
+
+def _add_ecosystem(commands: Any) -> None:
+    from mooring.interfaces.cli import ecosystem_words  # noqa: PLC0415
+
+    ecosystem_words.add_parsers(commands)
+
+
+def _add_files(commands: Any) -> None:
+    from mooring.interfaces.cli import upload_words  # noqa: PLC0415
+
+    upload_words.add_parsers(commands)
+
+
+_PAGES: Final[tuple[tuple[tuple[str, ...], Callable[[Any], None]], ...]] = (
+    (("serve",), _add_serve),
+    (
+        ("run", "list", "logs", "start", "stop", "restart", "rm", "export", "group", "service"),
+        _add_running,
+    ),
+    (("status",), _add_status),
+    (("trace",), _add_trace),
+    (("tool",), _add_tool),
+    (("proxy",), _add_proxy),
+    (("lint", "tokens"), _add_linting),
+    (("convert",), _add_convert),
+    (("key", "auth", "audit", "lock", "policy", "approve", "record", "replay"), _add_guard),
+    (("secret", "client", "import", "registry", "search"), _add_ecosystem),
+    (("upload", "artifact", "doctor"), _add_files),
+    (("version",), _add_version),
+)
+"""Which commands stand together, in the order of `--help`. A word missing here works, slowly."""
 
 
 if __name__ == "__main__":

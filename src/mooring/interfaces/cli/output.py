@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
 from typing import TextIO
 
+# A column narrower than this is no pleasure to read.
+_LEAST_ROOM = 24
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_COLOUR = re.compile("\x1b\\[\\d+m")
 # Servers write this text. On a terminal a control character could hide or fake what stands there.
 _CONTROL = {
     code: f"\\u{code:04x}"
@@ -67,12 +71,32 @@ def duration(seconds: float) -> str:
     return f"{seconds // 86400:.0f} d {seconds % 86400 // 3600:.0f} h"
 
 
+def print_indented(text: str, indent: str) -> None:
+    """A line that hangs under another one; on a terminal it is wrapped to the width of that."""
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
+    print(textwrap.fill(text, room, initial_indent=indent, subsequent_indent=indent + "  "))
+
+
+def _width(cell: str) -> int:
+    """How much room it takes: colours take none."""
+    return len(_COLOUR.sub("", cell))
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - _width(cell))
+
+
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO = sys.stdout) -> None:
-    """Aligned columns; on a terminal the last one is wrapped to what is left of the line."""
+    """Aligned columns; on a terminal the last one is wrapped to what is left of the line. Where too little is
+    left, every row becomes a few lines of its own."""
     widths = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
     left = sum(widths[:-1]) + 2 * (len(widths) - 1)
     colour = wants_colour(stream)
-    room = max(shutil.get_terminal_size().columns - left, 24) if stream.isatty() else sys.maxsize
+    columns = shutil.get_terminal_size().columns if stream.isatty() else sys.maxsize
+    room = columns - left
+    if room < min(_LEAST_ROOM, widths[-1]):
+        _print_stacked(rows, columns, stream)
+        return
     print(styled(_line(heads, widths), "dim", colour), file=stream)
     for row in rows:
         *cells, last = row
@@ -82,6 +106,15 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], stream: Tex
             print(" " * left + line, file=stream)
 
 
+def _print_stacked(rows: Sequence[Sequence[str]], columns: int, stream: TextIO) -> None:
+    """The first cell, below it the others, below these the last."""
+    for first, *others, last in rows:
+        print(styled(first, "bold", wants_colour(stream)), file=stream)
+        for text in ("  ".join(cell for cell in others if cell not in ("", "-")), last):
+            for line in textwrap.wrap(text, max(columns - 4, _LEAST_ROOM), break_on_hyphens=False):
+                print(f"    {line}", file=stream)
+
+
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    *padded, last = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+    *padded, last = (_padded(cell, width) for cell, width in zip(cells, widths, strict=True))
     return "  ".join([*padded, last]).rstrip()

@@ -13,8 +13,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from mooring.config.locations import default_data_directory, socket_in
-from mooring.interfaces.cli.failure import Failed
-from mooring.interfaces.cli.gateway_socket import open_socket
+from mooring.interfaces.cli.gateway_socket import answers
 from mooring.interfaces.cli.run_api import Json, Refused, ask, path_of
 from mooring.interfaces.cli.user_places import secret_places
 from mooring.workloads.secrets.elsewhere import Environment
@@ -28,13 +27,7 @@ _LOCKED = "key_unavailable"
 def own_gateway() -> Path | None:
     """Its socket, if somebody answers there."""
     socket = socket_in(default_data_directory(os.environ))
-    if not socket.exists():
-        return None
-    try:
-        open_socket(socket).close()
-    except Failed:
-        return None
-    return socket
+    return socket if answers(socket) else None
 
 
 def secret_store() -> SecretStore | GatewaySecrets:

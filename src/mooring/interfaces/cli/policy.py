@@ -18,6 +18,7 @@ from mooring.interfaces.cli.output import one_line, print_table
 from mooring.policy.authorization import asking
 from mooring.policy.authorization.engine import Engine
 from mooring.policy.authorization.sources import PolicyMistake
+from mooring.workloads.store import DEFAULT_GROUP
 
 Json = dict[str, Any]
 
@@ -51,7 +52,7 @@ def explain(arguments: argparse.Namespace) -> int:
     """Print the decision and the policies that made it."""
     engine, config = _engine(arguments)
     claims = tool_arguments(arguments.claim, dict)
-    groups = {server.id: server.group for server in config.servers} if config is not None else {}
+    groups = _groups(config)
     question = asking.question_of(
         {
             "principal": arguments.principal,
@@ -59,7 +60,7 @@ def explain(arguments: argparse.Namespace) -> int:
             "action": arguments.action,
             "resource": arguments.resource,
             "server": arguments.server,
-            "group": groups.get(arguments.server),
+            "group": arguments.group or groups.get(arguments.server, DEFAULT_GROUP),
             "hints": dict.fromkeys(arguments.hint, True),
         }
     )
@@ -80,11 +81,13 @@ def simulate(arguments: argparse.Namespace) -> int:
         path = config.audit.file or config.storage.root / AUDIT_FILE
     if path is None or not path.exists():
         raise Failed(f"there is no audit log at `{path}`: give it with --file")
-    groups = {server.id: server.group for server in config.servers} if config is not None else {}
+    groups = _groups(config)
     rows: list[tuple[str, ...]] = []
     changed: list[Json] = []
     count = 0
-    for event, question, given in asking.recorded(wanted_events(arguments.since, path), groups):
+    for event, question, given in asking.recorded(
+        wanted_events(arguments.since, path), groups, DEFAULT_GROUP
+    ):
         count += 1
         before = event["outcome"] != "denied"
         outcome = asking.ask(engine, question, given)
@@ -100,6 +103,10 @@ def simulate(arguments: argparse.Namespace) -> int:
         print_table(("TIME", "WHO", "WHAT", "WAS", "WOULD BE"), rows, sys.stdout)
     print(f"{len(changed)} of {count} recorded calls would be decided otherwise", file=sys.stderr)
     return 0
+
+
+def _groups(config: Config | None) -> dict[str, str]:
+    return {server.id: server.group for server in config.servers if server.group} if config else {}
 
 
 def _engine(arguments: argparse.Namespace) -> tuple[Engine, Config | None]:
@@ -128,7 +135,8 @@ def _engine(arguments: argparse.Namespace) -> tuple[Engine, Config | None]:
 def _print_reasons(outcome: asking.Outcome) -> None:
     for policy in outcome.decision.because:
         kind = "forbidden" if policy.is_forbid else "permitted"
-        print(f"  {kind} by {one_line(policy.label)} ({policy.place})")
+        named = f"{one_line(policy.label)}, " if policy.label != policy.place else ""
+        print(f"  {kind} by {named}{policy.place}")
     for error in outcome.decision.errors:
         print(f"  skipped: {one_line(error)}")
     if not outcome.decision.because:

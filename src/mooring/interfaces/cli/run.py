@@ -19,6 +19,7 @@ from mooring.interfaces.cli.run_progress import Progress
 from mooring.interfaces.cli.service_daemon import gateway_socket
 
 _SIZES = {"": 1, "k": 1000, "ki": 1024, "m": 1000**2, "mi": 1024**2, "g": 1000**3, "gi": 1024**3}
+LOGIN_SECONDS = 300.0
 _FILE = re.compile(r"\.(json|ya?ml)$", re.IGNORECASE)
 
 
@@ -31,15 +32,32 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         print(json.dumps(workload, indent=2, ensure_ascii=False))
         return 0
-    name, status = str(workload["name"]), str(workload["status"])
-    colour = wants_colour(sys.stdout)
-    print(f"{name} is {styled(status, 'green', colour)} at {workload['url']}")
+    _show(workload)
+    name = str(workload["name"])
+    if workload["status"] == "unauthenticated" and sys.stdin.isatty() and sys.stderr.isatty():
+        _sign_in(socket, name)
+    print(f"see its tools: mooring tool list {name}", file=sys.stderr)
+    return 0
+
+
+def _show(workload: Json) -> None:
+    status = str(workload["status"])
+    style = "green" if status == "running" else "yellow"
+    print(f"{workload['name']} is {styled(status, style, wants_colour(sys.stdout))} at {workload['url']}")
     if workload.get("own_url"):
         print(f"and at {workload['own_url']}")
     if workload.get("status_context"):
         print(f"note: {one_line(str(workload['status_context']))}", file=sys.stderr)
-    print(f"see its tools: mooring tool list {name}", file=sys.stderr)
-    return 0
+
+
+def _sign_in(socket: Path, name: str) -> None:
+    """Somebody is here who can sign in now; who does not can do so later."""
+    from mooring.interfaces.cli.auth import sign_in  # noqa: PLC0415 - few servers ask for it
+
+    if sign_in(socket, name, None, browser=True, limit=LOGIN_SECONDS):
+        print(f"{name} is running")
+    else:
+        print(f"nobody signed in: do it later with `mooring auth login {name}`", file=sys.stderr)
 
 
 def run_config(arguments: argparse.Namespace) -> Json:
@@ -98,6 +116,8 @@ def _source(arguments: argparse.Namespace) -> Json:
     if source.startswith(("http://", "https://")):
         return {"remote_url": source}
     known = None if "://" in source else _from_registry(source, arguments)
+    if known is None and not any(mark in source for mark in "/:@"):
+        print(f"no registry knows `{source}`: it is taken for an image", file=sys.stderr)
     return known or {"image": source, **({"cmd_args": after} if after else {})}
 
 

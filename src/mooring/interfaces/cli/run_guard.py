@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, cast
 
+from mooring.interfaces.cli import words
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.run_document import read_document
 
@@ -17,7 +18,9 @@ def add_flags(run: argparse.ArgumentParser) -> None:
     own = run.add_argument_group("an address of its own, besides the one at the gateway")
     own.add_argument("--proxy-port", metavar="PORT", type=int, help="serve it at `http://HOST:PORT/mcp` too")
     own.add_argument("--host", metavar="HOST", help="where that port is (default: 127.0.0.1)")
-    _repeated(own, "--allowed-origins", "ORIGIN", "let web pages from there call it; may be repeated")
+    words.add_repeated(
+        own, "--allowed-origins", "ORIGIN", "let web pages from there call it; may be repeated"
+    )
     own.add_argument(
         "--trust-proxy-headers", action="store_true", help="believe `X-Forwarded-For` about its callers"
     )
@@ -30,7 +33,7 @@ def add_flags(run: argparse.ArgumentParser) -> None:
     guard.add_argument("--oidc-introspection-url", metavar="URL", help="where to ask about opaque tokens")
     guard.add_argument("--oidc-client-id", metavar="ID", help="our name at the provider")
     guard.add_argument("--oidc-client-secret", metavar="NAME", help="the stored secret that goes with it")
-    _repeated(guard, "--oidc-scopes", "SCOPE", "name this scope to clients; may be repeated")
+    words.add_repeated(guard, "--oidc-scopes", "SCOPE", "name this scope to clients; may be repeated")
     guard.add_argument(
         "--oidc-insecure-allow-http", action="store_true", help="allow `http://` for the provider"
     )
@@ -38,19 +41,17 @@ def add_flags(run: argparse.ArgumentParser) -> None:
     guard.add_argument("--authz-config", metavar="FILE", help="Cedar policies: what callers may do")
     guard.add_argument("--enable-audit", action="store_true", help="write an audit log of its own")
     guard.add_argument("--audit-config", metavar="FILE", help="what to write there, and where")
-    _repeated(guard, "--webhook-config", "FILE", "programs to ask about every request; may be repeated")
+    words.add_repeated(
+        guard, "--webhook-config", "FILE", "programs to ask about every request; may be repeated"
+    )
     guard.add_argument("--tools-override", metavar="FILE", help="other names and descriptions of its tools")
     guard.add_argument("--otel-endpoint", metavar="URL", help="send traces to this OTLP collector")
     guard.add_argument("--otel-service-name", metavar="NAME", help="its name there (default: its name)")
-    _repeated(guard, "--otel-headers", "NAME=VALUE", "send this header there; may be repeated")
+    words.add_repeated(guard, "--otel-headers", "NAME=VALUE", "send this header there; may be repeated")
     guard.add_argument("--otel-sampling-rate", metavar="RATE", type=float, help="how many are traced (0.1)")
     guard.add_argument(
         "--otel-enable-prometheus-metrics-path", action="store_true", help="count its calls for `/metrics`"
     )
-
-
-def _repeated(group: Any, flag: str, metavar: str, text: str) -> None:
-    group.add_argument(flag, metavar=metavar, action="append", default=[], help=text)
 
 
 def fields(arguments: argparse.Namespace) -> Json:

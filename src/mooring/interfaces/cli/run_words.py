@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from mooring.interfaces.cli import run_guard
+from mooring.interfaces.cli import run_guard, words
 
 
 def add_parsers(commands: Any, where: argparse.ArgumentParser) -> None:
@@ -27,7 +27,6 @@ def _add_run(commands: Any, where: argparse.ArgumentParser) -> None:
         "What follows `--` are its arguments, or, where nothing else says what to run, the command itself. "
         "The gateway is started in the background if it does not run.",
         parents=[where],
-        allow_abbrev=False,
     )
     run.add_argument(
         "source",
@@ -47,6 +46,18 @@ def _add_run(commands: Any, where: argparse.ArgumentParser) -> None:
     )
     run.add_argument("--name", metavar="NAME", help="its name (default: made from what runs)")
     run.add_argument("--group", metavar="GROUP", help="put it into this group, which is made if need be")
+    words.add_repeated(run, "--label", "KEY=VALUE", "label it; may be repeated", "-l")
+    words.add_repeated(run, "--tool", "NAME", "show only this tool; may be repeated")
+    words.add_format(run)
+    _add_speaking(run.add_argument_group("what it speaks"))
+    _add_given(run.add_argument_group("what it is given"))
+    _add_running(run.add_argument_group("how it runs"))
+    _add_limits(run.add_argument_group("what it may use"))
+    run_guard.add_flags(run)
+    run.set_defaults(handler="run:run")
+
+
+def _add_speaking(run: Any) -> None:
     run.add_argument(
         "--transport",
         choices=["stdio", "sse", "streamable-http"],
@@ -60,20 +71,26 @@ def _add_run(commands: Any, where: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--target-port", metavar="PORT", type=int, help="the port it listens on, if it speaks HTTP"
     )
-    _add_repeated(run, "--tool", "NAME", "show only this tool; may be repeated")
-    _add_repeated(run, "--env", "NAME[=VALUE]", "set a variable, or pass on yours; may be repeated", "-e")
-    _add_repeated(run, "--secret", "NAME,target=VARIABLE", "give it a stored secret; may be repeated")
-    _add_repeated(run, "--header", "NAME=VALUE", "send this header to a remote server; may be repeated")
-    _add_repeated(
+    words.add_repeated(run, "--publish", "PORT:INSIDE", "make a port of it reachable; may be repeated", "-p")
+
+
+def _add_given(run: Any) -> None:
+    words.add_repeated(
+        run, "--env", "NAME[=VALUE]", "set a variable, or pass on yours; may be repeated", "-e"
+    )
+    words.add_repeated(run, "--secret", "NAME,target=VARIABLE", "give it a stored secret; may be repeated")
+    words.add_repeated(run, "--header", "NAME=VALUE", "send this header to a remote server; may be repeated")
+    words.add_repeated(
         run, "--volume", "PATH[:INSIDE[:ro]]", "let it use this file or folder; may be repeated", "-v"
     )
-    _add_repeated(run, "--publish", "PORT:INSIDE", "make a port of it reachable; may be repeated", "-p")
-    _add_repeated(run, "--label", "KEY=VALUE", "label it; may be repeated", "-l")
     run.add_argument(
         "--permission-profile",
         metavar="PROFILE",
         help="what it may touch: `none` (default), `network`, or a JSON file",
     )
+
+
+def _add_running(run: Any) -> None:
     run.add_argument(
         "--sandbox", choices=["on", "off"], help="`off` runs it with your own rights (default: on)"
     )
@@ -87,9 +104,8 @@ def _add_run(commands: Any, where: argparse.ArgumentParser) -> None:
         metavar="IMAGE",
         help="what the image of a package is made of, under a container engine (default: as configured)",
     )
-    _add_repeated(
-        run, "--runtime-add-package", "NAME", "install this system package into that image; may be repeated"
-    )
+    text = "install this system package into that image; may be repeated"
+    words.add_repeated(run, "--runtime-add-package", "NAME", text)
     run.add_argument(
         "--share",
         choices=["global", "principal", "client", "call"],
@@ -101,31 +117,25 @@ def _add_run(commands: Any, where: argparse.ArgumentParser) -> None:
         help="stop it when nobody has called for this long, such as 30m, or `never`; the next call starts it "
         "(default: 30m)",
     )
-    run.add_argument("--memory", metavar="SIZE", help="the most memory it may use, such as 512Mi")
-    run.add_argument("--cpus", metavar="NUMBER", type=float, help="the most processors it may use: 0.5")
-    run.add_argument("--processes", metavar="NUMBER", type=int, help="the most processes it may have")
-    run.add_argument("--open-files", metavar="NUMBER", type=int, help="the most files it may have open")
     run.add_argument(
         "--verify",
         choices=["off", "warn", "require"],
         help="what to do when a later start finds another version or content (default: warn)",
     )
-    run_guard.add_flags(run)
-    _add_format(run)
-    run.set_defaults(handler="run:run")
 
 
-def _add_repeated(parser: Any, flag: str, metavar: str, text: str, *short: str) -> None:
-    parser.add_argument(flag, *short, metavar=metavar, action="append", default=[], help=text)
+def _add_limits(run: Any) -> None:
+    run.add_argument("--memory", metavar="SIZE", help="the most memory it may use, such as 512Mi")
+    run.add_argument("--cpus", metavar="NUMBER", type=float, help="the most processors it may use: 0.5")
+    run.add_argument("--processes", metavar="NUMBER", type=int, help="the most processes it may have")
+    run.add_argument("--open-files", metavar="NUMBER", type=int, help="the most files it may have open")
 
 
 def _add_list(commands: Any, where: argparse.ArgumentParser) -> None:
-    listing = commands.add_parser(
-        "list", help="list the servers that are run", parents=[where], allow_abbrev=False
-    )
+    listing = commands.add_parser("list", help="list the servers that are run", parents=[where])
     listing.add_argument("--group", metavar="GROUP", help="only those of this group")
-    _add_repeated(listing, "--label", "KEY[=VALUE]", "only those with this label; may be repeated", "-l")
-    _add_format(listing)
+    words.add_repeated(listing, "--label", "KEY[=VALUE]", "only those with this label; may be repeated", "-l")
+    words.add_format(listing)
     listing.set_defaults(handler="list_workloads:run")
 
 
@@ -136,7 +146,6 @@ def _add_logs(commands: Any, where: argparse.ArgumentParser) -> None:
         description="Show what a server wrote on its standard error, and what was done with it "
         "(`[mooring]`). With `--server`, `--events` or `--network` only that.",
         parents=[where],
-        allow_abbrev=False,
     )
     logs.add_argument("name", metavar="NAME", help="the workload")
     logs.add_argument("--follow", "-f", action="store_true", help="keep showing new lines")
@@ -144,23 +153,23 @@ def _add_logs(commands: Any, where: argparse.ArgumentParser) -> None:
     logs.add_argument("--server", action="store_true", help="what the server wrote")
     logs.add_argument("--events", action="store_true", help="what was done with it")
     logs.add_argument("--network", action="store_true", help="connections it was refused")
-    _add_format(logs)
+    words.add_format(logs)
     logs.set_defaults(handler="logs_show:run")
 
 
 def _add_several(commands: Any, where: argparse.ArgumentParser) -> None:
-    words = {
+    verbs = {
         "start": ("start servers that were stopped", "start"),
         "stop": ("stop servers; their URLs and settings stay", "stop"),
         "restart": ("stop servers and start them again", "restart"),
         "rm": ("stop servers and forget them", "remove"),
     }
-    for word, (text, function) in words.items():
-        parser = commands.add_parser(word, help=text, parents=[where], allow_abbrev=False)
+    for word, (text, function) in verbs.items():
+        parser = commands.add_parser(word, help=text, parents=[where])
         parser.add_argument("names", metavar="NAME", nargs="*", help="the workloads")
         parser.add_argument("--all", action="store_true", help="all of them")
         parser.add_argument("--group", metavar="GROUP", help="all of this group")
-        _add_format(parser)
+        words.add_format(parser)
         parser.set_defaults(handler=f"stop_several:{function}")
 
 
@@ -171,7 +180,6 @@ def _add_export(commands: Any, where: argparse.ArgumentParser) -> None:
         description="Write the RunConfig of a server; `mooring run --from-config` and ToolHive read it. "
         "Secrets are in it by name only.",
         parents=[where],
-        allow_abbrev=False,
     )
     export.add_argument("name", metavar="NAME", help="the workload")
     export.add_argument("file", metavar="FILE", nargs="?", help="where to (default: stdout)")
@@ -179,18 +187,18 @@ def _add_export(commands: Any, where: argparse.ArgumentParser) -> None:
 
 
 def _add_group(commands: Any, where: argparse.ArgumentParser) -> None:
-    group = commands.add_parser("group", help="put servers together", allow_abbrev=False)
+    group = commands.add_parser("group", help="put servers together")
     actions = group.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    create = actions.add_parser("create", help="make a group", parents=[where], allow_abbrev=False)
+    create = actions.add_parser("create", help="make a group", parents=[where])
     create.add_argument("name", metavar="NAME", help="its name")
     create.set_defaults(handler="group:create")
 
-    listing = actions.add_parser("list", help="list groups", parents=[where], allow_abbrev=False)
-    _add_format(listing)
+    listing = actions.add_parser("list", help="list groups", parents=[where])
+    words.add_format(listing)
     listing.set_defaults(handler="group:list_groups")
 
-    remove = actions.add_parser("rm", help="remove a group", parents=[where], allow_abbrev=False)
+    remove = actions.add_parser("rm", help="remove a group", parents=[where])
     remove.add_argument("name", metavar="NAME", help="the group")
     remove.add_argument(
         "--with-workloads",
@@ -199,17 +207,17 @@ def _add_group(commands: Any, where: argparse.ArgumentParser) -> None:
     )
     remove.set_defaults(handler="group:remove")
 
-    move = actions.add_parser("move", help="put servers into a group", parents=[where], allow_abbrev=False)
+    move = actions.add_parser("move", help="put servers into a group", parents=[where])
     move.add_argument("group", metavar="GROUP", help="the group")
     move.add_argument("names", metavar="NAME", nargs="+", help="the workloads")
     move.set_defaults(handler="group:move")
 
 
 def _add_service(commands: Any, where: argparse.ArgumentParser) -> None:
-    service = commands.add_parser("service", help="run the gateway from log-in on", allow_abbrev=False)
+    service = commands.add_parser("service", help="run the gateway from log-in on")
     actions = service.add_subparsers(title="actions", metavar="ACTION", required=True)
     for word, text in (("install", "write the unit of your service manager"), ("uninstall", "remove it")):
-        parser = actions.add_parser(word, help=text, allow_abbrev=False)
+        parser = actions.add_parser(word, help=text)
         parser.add_argument(
             "--kind", choices=["systemd", "launchd"], help="which one (default: the one of this system)"
         )
@@ -221,12 +229,5 @@ def _add_service(commands: Any, where: argparse.ArgumentParser) -> None:
         help="stop the gateway that runs in the background",
         description="Stop the gateway and everything it runs. Its next start brings back what ran.",
         parents=[where],
-        allow_abbrev=False,
     )
     stop.set_defaults(handler="service:stop")
-
-
-def _add_format(parser: Any) -> None:
-    parser.add_argument(
-        "--format", choices=["text", "json"], default="text", help="for people or for programs"
-    )

@@ -55,9 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
             raise
         listen = loaded.config.listen
         reason = os.strerror(error.errno).lower()
-        raise Failed(
-            f"cannot listen on `{listen}`: {reason}; choose another address with --listen"
-        ) from error
+        way = f"`listen` in `{path}`" if arguments.user else "--listen"
+        raise Failed(f"cannot listen on `{listen}`: {reason}; choose another address with {way}") from error
 
 
 def _plan(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:

@@ -12,9 +12,10 @@ from xml.sax.saxutils import escape
 
 from mooring.durable import replace_file
 from mooring.interfaces.cli.failure import Failed
-from mooring.interfaces.cli.gateway_socket import find_socket
+from mooring.interfaces.cli.gateway_socket import answers, find_socket
 from mooring.interfaces.cli.run_api import ask
-from mooring.interfaces.cli.service_daemon import LOG_NAME, answers
+from mooring.interfaces.cli.service_daemon import LOG_NAME
+from mooring.workloads.state import holder_of
 
 LABEL = "dev.mooring.gateway"
 _STOP_SECONDS = 30.0
@@ -54,7 +55,8 @@ def stop(arguments: argparse.Namespace) -> int:
         return 0
     ask(socket, "POST", "/api/v1/shutdown")
     deadline = time.monotonic() + _STOP_SECONDS
-    while answers(socket):
+    # It stops listening first and what it ran after that: it is gone when it lets go of its data directory.
+    while answers(socket) or holder_of(socket.parent) is not None:
         if time.monotonic() > deadline:
             raise Failed(f"it still runs after {_STOP_SECONDS:g} s: see {socket.parent / LOG_NAME}")
         time.sleep(0.02)

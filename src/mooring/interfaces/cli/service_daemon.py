@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 from mooring.interfaces.cli.failure import Failed
-from mooring.interfaces.cli.gateway_socket import find_socket
-from mooring.transports.unix_names import short_name
+from mooring.interfaces.cli.gateway_socket import answers, find_socket
 
 # It has read its modules and its books by then, also on a slow machine.
 START_SECONDS = 30.0
@@ -34,18 +32,6 @@ def is_own(arguments: argparse.Namespace) -> bool:
     """Whether the user's own gateway is meant, and not one that somebody named."""
     named = arguments.socket or arguments.config or os.environ.get("MOORING_SOCKET")
     return not named and not Path("mooring.yaml").is_file()
-
-
-def answers(path: Path) -> bool:
-    """Whether somebody accepts connections there."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(2.0)
-        try:
-            with short_name(path) as name:
-                probe.connect(name)
-        except OSError:
-            return False
-    return True
 
 
 def _start(path: Path) -> Path:

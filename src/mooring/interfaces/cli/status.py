@@ -102,16 +102,22 @@ def _print_text(status: dict[str, Any], servers: list[dict[str, Any]]) -> None:
     for server in servers:
         reasons: list[str] = server.get("reasons", [])
         for reason in reasons:
-            state = str(server.get("state"))
+            state = _state(server)
             mark = styled(f"{server['id']} is {state}", _STYLE_BY_STATE.get(state, ""), colour)
             print(f"{mark}: {one_line(reason)}")
+
+
+def _state(server: dict[str, Any]) -> str:
+    """Where there is something to say about it, in the words of its workload: `stopped`, `error`, ..."""
+    phase = server.get("workload")
+    return str(phase if server.get("reasons") and phase not in (None, "running") else server.get("state", ""))
 
 
 def _row(server: dict[str, Any]) -> list[str]:
     ago = server.get("last_success_seconds_ago")
     return [
         str(server.get("id", "")),
-        str(server.get("state", "")),
+        _state(server),
         str(server.get("kind", "")),
         str(server.get("era") or "-"),
         str(server.get("transport") or "-"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import http.client
 import json
 import sys
@@ -82,6 +83,8 @@ def send(connection: http.client.HTTPConnection, url: str, path: Path) -> list[d
             path.open("rb") as file,
             suppress(BrokenPipeError),
         ):  # refused before the end: the answer says why
+            headers["X-Content-Sha256"] = _hash(file, path.name, length)
+            file.seek(0)
             connection.request("PUT", target, _watched(file, path.name, length), headers)
         answer = connection.getresponse()
         body = answer.read()
@@ -94,16 +97,24 @@ def send(connection: http.client.HTTPConnection, url: str, path: Path) -> list[d
     return json.loads(body)["uploads"]
 
 
-def _watched(file: BinaryIO, name: str, length: int) -> Iterator[bytes]:
+def _hash(file: BinaryIO, name: str, length: int) -> str:
+    """What the gateway compares with what came; a large file takes a moment, and shows it."""
+    digest = hashlib.sha256()
+    for block in _watched(file, name, length, "reading "):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def _watched(file: BinaryIO, name: str, length: int, doing: str = "sending ") -> Iterator[bytes]:
     """The blocks of the file, with a bar on the terminal while they go."""
     shows = sys.stderr.isatty()
-    sent = 0
+    done = 0
     while block := file.read(BLOCK_BYTES):
         yield block
-        sent += len(block)
+        done += len(block)
         if shows:
-            print(f"\r{_bar(name, sent, length)}", end="", file=sys.stderr, flush=True)
-    if shows:
+            print(f"\r{doing}{_bar(name, done, length)}", end="", file=sys.stderr, flush=True)
+    if shows and doing == "sending ":
         print(file=sys.stderr)
 
 

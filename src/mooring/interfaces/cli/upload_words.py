@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
+
+from mooring.interfaces.cli import words
 
 
 def add_parsers(commands: Any) -> None:
@@ -19,24 +20,23 @@ def _add_upload(commands: Any) -> None:
         description="Send files and print their `upload://` handles. With --to they go where a tool's "
         "`get_upload_url` said, into that session; with --server your modern clients may use them (without "
         "authentication: all modern clients).",
-        parents=[_where()],
-        allow_abbrev=False,
+        parents=[words.where()],
     )
     upload.add_argument("files", metavar="FILE", nargs="+", help="the files")
     target = upload.add_mutually_exclusive_group(required=True)
     target.add_argument("--to", metavar="URL", help="the upload URL that a tool answered")
     target.add_argument("--server", metavar="ID", help="the server whose tools need them")
-    _add_format(upload)
+    words.add_format(upload)
     upload.set_defaults(handler="upload:run")
 
 
 def _add_artifact(commands: Any) -> None:
-    artifact = commands.add_parser("artifact", help="list and get what tools have made", allow_abbrev=False)
+    artifact = commands.add_parser("artifact", help="list and get what tools have made")
     actions = artifact.add_subparsers(title="actions", metavar="ACTION", required=True)
-    listing = actions.add_parser("list", help="list the artifacts", parents=[_where()], allow_abbrev=False)
-    _add_format(listing)
+    listing = actions.add_parser("list", help="list the artifacts", parents=[words.where()])
+    words.add_format(listing)
     listing.set_defaults(handler="artifact:list_artifacts")
-    get = actions.add_parser("get", help="save an artifact", parents=[_where()], allow_abbrev=False)
+    get = actions.add_parser("get", help="save an artifact", parents=[words.where()])
     get.add_argument("artifact", metavar="URI", help="its `artifact://` URI, or its id")
     get.add_argument(
         "--output", metavar="FILE", help="where to save it; `-` is stdout (default: its own name, here)"
@@ -50,25 +50,9 @@ def _add_doctor(commands: Any) -> None:
         help="propose adapters for tools that take or make files",
         description="Read the tools of the running servers and propose `adapters` for those whose arguments "
         "look like files.",
-        parents=[_where()],
-        allow_abbrev=False,
+        parents=[words.where()],
     )
     doctor.add_argument("id", metavar="ID", nargs="?", help="only this server")
     doctor.add_argument("--write", metavar="FILE", help="add the proposals to this mooring.yaml")
-    _add_format(doctor)
+    words.add_format(doctor)
     doctor.set_defaults(handler="doctor:run")
-
-
-def _where() -> argparse.ArgumentParser:
-    """The flags that say which running gateway is meant."""
-    where = argparse.ArgumentParser(add_help=False)
-    group = where.add_mutually_exclusive_group()
-    group.add_argument("--config", metavar="FILE", help="the file the gateway was started with")
-    group.add_argument("--socket", metavar="PATH", help="its control socket (or set MOORING_SOCKET)")
-    return where
-
-
-def _add_format(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--format", choices=["text", "json"], default="text", help="for people or for programs"
-    )

@@ -14,8 +14,8 @@ from mooring.config.schema import Config
 from mooring.ecosystem.clients.registration import ServerAddress
 from mooring.interfaces.cli.control_api import UnixConnection, get_json
 from mooring.interfaces.cli.failure import Failed
-from mooring.interfaces.cli.gateway_socket import find_socket, refusal
-from mooring.interfaces.cli.service_daemon import answers, gateway_socket
+from mooring.interfaces.cli.gateway_socket import answers, find_socket, refusal
+from mooring.interfaces.cli.service_daemon import gateway_socket
 
 # A first start may download a package and build an image.
 RUN_SECONDS = 600.0

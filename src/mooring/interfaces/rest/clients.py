@@ -74,7 +74,7 @@ class ClientOperations:
         self._book = book
         self._places = places
         self._addresses = addresses
-        self._lock = asyncio.Lock()
+        self.lock = asyncio.Lock()
 
     def table(self) -> list[Operation]:
         one = "/clients/{id}"
@@ -117,7 +117,7 @@ class ClientOperations:
     async def _tell(self, before: set[str]) -> None:
         """A client whose file cannot be changed must not undo what happened to the workload."""
         now = {server.id: server for server in self._addresses()}
-        async with self._lock:
+        async with self.lock:
             for name in now.keys() - before:
                 _warn(await asyncio.to_thread(self._book.server_came, now[name], BY_ID))
             for name in before - now.keys():
@@ -127,10 +127,10 @@ class ClientOperations:
         return ClientList(await asyncio.to_thread(lambda: [self._view(client) for client in CLIENTS]))
 
     async def register(self, call: Call) -> Changed:
-        client, body = _client(call), call.body
+        client, body = client_of(call), call.body
         assert isinstance(body, Register)
         wish = Registration(body.group, body.servers)
-        async with self._lock:
+        async with self.lock:
             plan = await asyncio.to_thread(
                 self._book.plan, client, self._addresses(), wish, replacing=body.replace
             )
@@ -138,20 +138,20 @@ class ClientOperations:
                 raise ApiError(409, "name_taken", conflict_text(client, plan.conflicts))
             if not body.dry_run:
                 await asyncio.to_thread(self._book.apply, plan, registered=True)
-        return _changed(plan)
+        return changed(plan)
 
     async def remove(self, call: Call) -> Changed:
-        client, body = _client(call), call.body
+        client, body = client_of(call), call.body
         assert isinstance(body, Removal)
-        async with self._lock:
+        async with self.lock:
             plan = await asyncio.to_thread(self._book.plan, client, [], None)
             if not body.dry_run:
                 await asyncio.to_thread(self._book.apply, plan, registered=False)
-        return _changed(plan)
+        return changed(plan)
 
     async def undo(self, call: Call) -> Changed:
-        async with self._lock:
-            record = await asyncio.to_thread(self._book.undo, _client(call))
+        async with self.lock:
+            record = await asyncio.to_thread(self._book.undo, client_of(call))
         return Changed(record.path)
 
     def _view(self, client: ClientKind) -> ClientView:
@@ -174,7 +174,8 @@ class ClientOperations:
         )
 
 
-def _client(call: Call) -> ClientKind:
+def client_of(call: Call) -> ClientKind:
+    """The client that the path names."""
     name = call.path["id"]
     if name not in BY_ID:
         raise ApiError(
@@ -183,7 +184,8 @@ def _client(call: Call) -> ClientKind:
     return BY_ID[name]
 
 
-def _changed(plan: Plan) -> Changed:
+def changed(plan: Plan) -> Changed:
+    """The change of its file, for people and programs."""
     change = plan.change
     return Changed(
         str(change.path),

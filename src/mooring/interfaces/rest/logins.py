@@ -55,9 +55,12 @@ class WhoseLogin(Struct, frozen=True, forbid_unknown_fields=True):
 class LoginOperations:
     """What the API does with logins."""
 
-    def __init__(self, credentials: Callable[[], Credentials], local: Caller) -> None:
+    def __init__(
+        self, credentials: Callable[[], Credentials], local: Caller, on_logout: Callable[[str], None]
+    ) -> None:
         self._credentials = credentials
         self._local = local
+        self._on_logout = on_logout
 
     def table(self) -> list[Operation]:
         one = "/logins/{name}"
@@ -79,10 +82,12 @@ class LoginOperations:
 
     async def list(self, _call: Call) -> LoginStates:
         credentials = self._credentials()
-        found = await credentials.store.grants()
+        parties = credentials.parties
+        kept = await credentials.store.grants()
+        found = [grant for grant in kept if _counts(parties.get(grant.party), grant)]
         states = [_state(grant.party.partition(":")[2], grant.principal, grant) for grant in found]
         signed_in = {grant.party for grant in found}
-        missing = [party for key, party in credentials.parties.items() if key not in signed_in]
+        missing = [party for key, party in parties.items() if key not in signed_in]
         principal = self._local.principal.id
         return LoginStates([*states, *(_state(party.name, principal, None) for party in missing)])
 
@@ -108,10 +113,14 @@ class LoginOperations:
     async def delete(self, call: Call) -> None:
         from mooring.policy.credentials.grants import grant_name  # noqa: PLC0415
 
-        party = self._party(call.path["name"])
+        name = call.path["name"]
         principal = call.query.principal or self._local.principal.id
-        if not await self._credentials().store.delete(grant_name(party.key, principal)):
+        store = self._credentials().store
+        keys = (f"server:{name}", f"provider:{name}")  # also of what is not configured any more
+        if not [key for key in keys if await store.delete(grant_name(key, principal))]:
+            party = self._party(name)
             raise ApiError(404, "not_signed_in", f"`{principal}` is not signed in at `{party.name}`")
+        self._on_logout(name)
 
     def _party(self, name: str) -> Party:
         parties = self._credentials().parties
@@ -127,7 +136,13 @@ class LoginOperations:
     async def _grant(self, party: Party, principal: str) -> Grant | None:
         from mooring.policy.credentials.grants import Grant, grant_name  # noqa: PLC0415
 
-        return await self._credentials().store.read(grant_name(party.key, principal), Grant)
+        found = await self._credentials().store.read(grant_name(party.key, principal), Grant)
+        return found if found is not None and _counts(party, found) else None
+
+
+def _counts(party: Party | None, grant: Grant) -> bool:
+    """Whether it is for what goes by this name now; of what does not run at the moment, nothing is known."""
+    return party is None or party.has_given(grant)
 
 
 def _state(name: str, principal: str, grant: Grant | None) -> LoginState:

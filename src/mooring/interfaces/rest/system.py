@@ -19,7 +19,9 @@ from mooring.interfaces.mcp_stdio import StdioConnection
 from mooring.interfaces.rest.operations import LINES, TAKEN, ApiError, Call, Operation
 from mooring.transports.dialing import Transport
 from mooring.transports.http_reply import Reply
+from mooring.workloads.availability import is_put_down
 from mooring.workloads.supervisor import Supervisor
+from mooring.workloads.supervisor_workload import Workload
 
 PROTOCOL: Final = b"mcp-stdio"
 
@@ -79,6 +81,7 @@ class SystemOperations:
         url_of: Callable[[str], str],
         version: str,
         pid: int,
+        started: float,
         max_message_bytes: int,
         local: Caller = NOBODY,
         stop: Callable[[], None],
@@ -93,7 +96,7 @@ class SystemOperations:
         self._max_bytes = max_message_bytes
         self._local = local
         self._stop = stop
-        self._started = monotonic()
+        self._started = started
 
     def table(self) -> list[Operation]:
         return [
@@ -133,7 +136,7 @@ class SystemOperations:
             url=self._url_of(server.id),
             kind="process" if runs_here or transport is Transport.STDIO else "remote",
             state=upstream.health.state(now).value,
-            reasons=upstream.health.reasons(now),
+            reasons=_reasons(server, workload, now),
             workload=None if workload is None else workload.status.phase.value,
             era="+".join(eras) or None,
             transport=transport.value if transport is not None else None,
@@ -234,3 +237,10 @@ class _Recorder(_Watcher):
             record = self._waiting.popleft()
             self._size -= record["size"]
             super().__call__(record)
+
+
+def _reasons(server: Server, workload: Workload | None, now: float) -> list[str]:
+    """What is wrong with it; that somebody stopped it is worth saying here, though nothing is wrong."""
+    if workload is not None and is_put_down(workload.status):
+        return [f"start it with `mooring start {workload.name}`"]
+    return server.upstream.health.reasons(now)

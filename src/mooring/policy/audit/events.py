@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from msgspec import Raw, Struct
+from msgspec.json import encode
 
 TYPES: Final = {
     "initialize": "mcp_initialize",
@@ -33,6 +34,8 @@ KNOWN_TYPES: Final = frozenset(
     {*TYPES.values(), SSE_CONNECTION, HTTP_REQUEST, "mcp_notification", "mcp_request", TOOL_DRIFT}
     | {FILE_UPLOAD, FILE_DOWNLOAD}
 )
+
+_LINE_ENDS: Final = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\u2028\u2029\u0085"}
 
 
 def type_of(method: str) -> str:
@@ -70,21 +73,53 @@ class Target(Struct, frozen=True, omit_defaults=True):
     uri: str = ""
 
 
-class Event(Struct, frozen=True, omit_defaults=True):
-    """One thing that happened. `seq` and `prev` tie it to the line before."""
+class Actor(Struct, frozen=True):
+    """Who did it and where from: the same in all events of one caller."""
 
-    seq: int
-    prev: str
-    audit_id: str
-    type: str
-    logged_at: str
-    outcome: str
     component: str
     source: Source
     subjects: Subjects
-    target: Target
-    metadata: dict[str, dict[str, Any]]
+
+
+class Version(Struct, frozen=True, omit_defaults=True):
+    """By which rules, and on which definition."""
+
     policy_version: str = ""
     definition_hash: str = ""
     lock_hash: str = ""
-    data: dict[str, Raw] | None = None
+
+
+def text_of(part: object) -> str:
+    return encode(part).decode()
+
+
+def members_of(part: Struct) -> str:
+    """The members of an object without its braces, each followed by a comma."""
+    text = text_of(part)[1:-1]
+    return f"{text}," if text else ""
+
+
+def line(
+    seq: int,
+    prev: str,
+    run: str,
+    kind: str,
+    logged_at: str,
+    outcome: str,
+    actor: str,
+    target: str,
+    version: str,
+    extra: dict[str, Any],
+    data: dict[str, Raw] | None,
+) -> bytes:
+    """One thing that happened. `seq` and `prev` tie it to the line before; `kind` and `outcome` are words of
+    ours; `actor`, `target` and `version` are encoded, because they are the same again and again."""
+    kept = f',"data":{text_of(data)}' if data is not None else ""
+    text = (
+        f'{{"seq":{seq},"prev":"{prev}","audit_id":"{run}-{seq}","type":"{kind}","logged_at":"{logged_at}",'
+        f'"outcome":"{outcome}",{actor}"target":{target},{version}"metadata":{{"extra":{text_of(extra)}}}{kept}}}'
+    )
+    if not text.isascii():
+        # Some readers end a line at more characters than JSON does; a name must not begin one for them.
+        text = text.translate(_LINE_ENDS)
+    return text.encode()

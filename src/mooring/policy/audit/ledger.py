@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import sys
 import threading
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -121,9 +122,13 @@ class Ledger:
     def append(self, line: bytes) -> None:
         """Write one encoded event, which was made with the current `seq` and `prev`."""
         data = line + b"\n"
-        written = os.write(self._descriptor, data)
-        while written < len(data):  # a full disk may take a part; what follows raises then
-            written += os.write(self._descriptor, data[written:])
+        try:
+            written = os.write(self._descriptor, data)
+            while written < len(data):  # a full disk may take a part; what follows raises then
+                written += os.write(self._descriptor, data[written:])
+        except OSError:
+            os.ftruncate(self._descriptor, self._size)  # half a line would spoil the next one
+            raise
         self._size += len(data)
         self.seq += 1
         self.prev = line_hash(line)
@@ -141,20 +146,21 @@ class Ledger:
         self._sealed_time = monotonic()
         if self._sealed_at == self.seq:
             return
-        self._sealed_at = self.seq + 1
+        before, self._sealed_at = self._sealed_at, self.seq + 1
         signature = self._key.sign(signed_text(self.seq, self.prev))
-        self.append(
-            msgspec.json.encode(
-                {
-                    "seq": self.seq,
-                    "prev": self.prev,
-                    "type": CHECKPOINT,
-                    "logged_at": now_text(),
-                    "key": self._key.public.hex(),
-                    "signature": signature,
-                }
-            )
-        )
+        checkpoint = {
+            "seq": self.seq,
+            "prev": self.prev,
+            "type": CHECKPOINT,
+            "logged_at": now_text(),
+            "key": self._key.public.hex(),
+            "signature": signature,
+        }
+        try:
+            self.append(msgspec.json.encode(checkpoint))
+        except OSError:
+            self._sealed_at = before
+            raise
         head = {
             "seq": self.seq,
             "prev": self.prev,
@@ -223,8 +229,11 @@ class Ledger:
 
     def _rotate(self) -> None:
         """Start a new file; the chain goes on in it."""
-        self._size = 0  # first, because sealing appends
-        self.seal()
+        self._rotate_bytes, most = sys.maxsize, self._rotate_bytes  # sealing appends
+        try:
+            self.seal()
+        finally:
+            self._rotate_bytes = most
         os.fsync(self._descriptor)
         os.close(self._descriptor)
         numbers = [int(file.suffix[1:]) for file in rotated_files(self.path)]

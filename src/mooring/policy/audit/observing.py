@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from time import monotonic
 from typing import Any, Final
 
@@ -17,21 +18,37 @@ from mooring.errors import FORBIDDEN, RATE_LIMITED, RpcError, UpstreamFailed
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.principal import Caller, Principal
 from mooring.gateway.tracing import redact
-from mooring.policy.audit.events import HTTP_REQUEST, TOOL_DRIFT, Event, Source, Subjects, Target, type_of
+from mooring.policy.audit.events import (
+    HTTP_REQUEST,
+    RECOVERED,
+    TOOL_DRIFT,
+    Actor,
+    Source,
+    Subjects,
+    Target,
+    Version,
+    line,
+    members_of,
+    text_of,
+    type_of,
+)
 from mooring.policy.audit.ledger import Sink, now_text
 from mooring.policy.audit.streamed import AuditedRelay, FailureScan
-from mooring.policy.items import ABOUT, Absent
-from mooring.protocol import meta
+from mooring.policy.items import ABOUT, Absent, named
 from mooring.protocol.versions import Era
 from mooring.transports.wire import Answer
+
+log = logging.getLogger(__name__)
 
 SUCCESS: Final = "success"
 FAILURE: Final = "failure"
 ERROR: Final = "error"
 DENIED: Final = "denied"
 APPLICATION_ERROR: Final = "application_error"
-_REMEMBERED_CLIENTS: Final = 1_000
+_REMEMBERED: Final = 1_000
+"""Callers, targets and versions whose text is kept."""
 _IS_ERROR: Final = b'"isError"'
+_NO_ERROR: Final = b'"isError":false'
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +82,38 @@ class Audit:
 
     def __init__(self, sink: Sink, policy: AuditPolicy, versions: Callable[[], tuple[str, str]]) -> None:
         self._sink = sink
-        self._policy = policy
         self._versions = versions
         self._run = secrets.token_hex(6)
-        self._clients: dict[bytes, _ClientInfo] = {}
-        self._known: dict[tuple[Principal, bytes], Subjects] = {}
-        self._keeps_data = policy.request_data or policy.response_data
+        self._actor_of = lru_cache(maxsize=_REMEMBERED)(self._describe)
+        self.policy = policy
+        self.keeps_data = policy.request_data or policy.response_data
+        self._failure: OSError | None = None
+
+    def require(self) -> None:
+        """Raise while nothing can be written down: what would leave no trace must not happen."""
+        if self._failure is None:
+            return
+        sink = self._sink
+        note = {"seq": sink.seq, "prev": sink.prev, "type": RECOVERED, "logged_at": now_text()}
+        try:
+            self._append(msgspec.json.encode(note))
+        except OSError as error:
+            raise RpcError("the audit log cannot be written, so nothing is let through") from error
+        log.warning("the audit log can be written again")
+
+    def trouble(self) -> str | None:
+        """For the health report."""
+        return None if self._failure is None else f"the audit log cannot be written: {self._failure.strerror}"
+
+    def _append(self, line: bytes) -> None:
+        try:
+            self._sink.append(line)
+        except OSError as error:
+            if self._failure is None:
+                log.error("the audit log cannot be written, requests are refused: %s", error)  # noqa: TRY400
+            self._failure = error
+            raise
+        self._failure = None
 
     def tidy(self) -> None:
         self._sink.tidy()
@@ -88,67 +131,61 @@ class Audit:
         data: dict[str, Raw] | None = None,
     ) -> None:
         """One event, if its type is wanted."""
-        if not self._policy.wants(kind):
+        if not self.policy.wants(kind):
             return
+        self.append(kind, outcome, caller, text_of(target), client, extra or {}, definition_hash, data)
+
+    def append(
+        self,
+        kind: str,
+        outcome: str,
+        caller: Caller,
+        target: str,
+        client: Client | None,
+        extra: dict[str, Any],
+        definition_hash: str,
+        data: dict[str, Raw] | None,
+    ) -> None:
+        """One event of a type that is wanted; its target is encoded."""
         sink = self._sink
         policy_version, lock_hash = self._versions()
-        event = Event(
-            seq=sink.seq,
-            prev=sink.prev,
-            audit_id=f"{self._run}-{sink.seq}",
-            type=kind,
-            logged_at=now_text(),
-            outcome=outcome,
-            component=self._policy.component,
-            source=_source(caller),
-            subjects=self._subjects(caller.principal, client),
-            target=target,
-            metadata={"extra": extra or {}},
-            policy_version=policy_version,
-            definition_hash=definition_hash,
-            lock_hash=lock_hash,
-            data=data,
+        info = client.info if client is not None else b""
+        self._append(
+            line(
+                sink.seq,
+                sink.prev,
+                self._run,
+                kind,
+                now_text(),
+                outcome,
+                self._actor_of(caller.principal, caller.address, caller.user_agent, info),
+                target,
+                _version_text(policy_version, definition_hash, lock_hash),
+                extra,
+                data,
+            )
         )
-        line = msgspec.json.encode(event)
-        sink.append(line if line.isascii() else _one_line(line))
 
-    def _subjects(self, principal: Principal, client: Client | None) -> Subjects:
-        key = (principal, client.info if client is not None else b"")
-        known = self._known.get(key)
-        if known is None:
-            if len(self._known) >= _REMEMBERED_CLIENTS:
-                self._known.clear()
-            known = self._known[key] = self._describe(principal, client)
-        return known
-
-    def _describe(self, principal: Principal, client: Client | None) -> Subjects:
-        info = self._client_info(client.info) if client is not None else _ClientInfo()
-        claims = dict(principal.claims) if self._policy.claims and principal.claims else None
+    def _describe(self, principal: Principal, address: str, user_agent: str, info: bytes) -> str:
+        given = _client_info(info)
+        claims = dict(principal.claims) if self.policy.claims and principal.claims else None
         name = principal.claims.get("name") or principal.claims.get("email") or principal.subject
-        return Subjects(str(name), principal.id, info.name, info.version, claims)
-
-    def _client_info(self, raw: bytes) -> _ClientInfo:
-        found = self._clients.get(raw)
-        if found is None:
-            try:
-                found = msgspec.json.decode(raw, type=_ClientInfo) if raw else _ClientInfo()
-            except msgspec.DecodeError:
-                found = _ClientInfo()
-            if len(self._clients) >= _REMEMBERED_CLIENTS:
-                self._clients.clear()
-            self._clients[raw] = found
-        return found
+        subjects = Subjects(str(name), principal.id, given.name, given.version, claims)
+        extra = {"user_agent": user_agent} if user_agent else None
+        kind = "local" if address in ("unix", "") else "network"
+        source = Source(kind, address or "unknown", extra)
+        return members_of(Actor(self.policy.component, source, subjects))
 
     def data(self, **parts: bytes | Raw) -> dict[str, Raw] | None:
         """Request and response as configured: cut to size, secrets blotted out."""
-        if not self._keeps_data:
+        if not self.keeps_data:
             return None
-        wanted = {"request": self._policy.request_data, "response": self._policy.response_data}
+        wanted = {"request": self.policy.request_data, "response": self.policy.response_data}
         kept = {name: self._shortened(bytes(raw)) for name, raw in parts.items() if wanted[name] and raw}
         return kept or None
 
     def _shortened(self, raw: bytes) -> Raw:
-        limit = self._policy.max_data_bytes
+        limit = self.policy.max_data_bytes
         if len(raw) > limit:
             cut = redact(raw[: limit * 2])[:limit].decode("utf-8", "ignore")
             return Raw(msgspec.json.encode({"truncated": cut, "bytes": len(raw)}))
@@ -159,22 +196,17 @@ class Audit:
             return Raw(msgspec.json.encode(shown.decode("utf-8", "replace")))
         return Raw(shown)
 
-    @property
-    def policy(self) -> AuditPolicy:
-        return self._policy
+
+def _client_info(raw: bytes) -> _ClientInfo:
+    try:
+        return msgspec.json.decode(raw, type=_ClientInfo) if raw else _ClientInfo()
+    except msgspec.DecodeError:
+        return _ClientInfo()
 
 
-def _one_line(line: bytes) -> bytes:
-    """Some readers end a line at more characters than JSON does; a name must not begin one for them."""
-    for character in ("\u2028", "\u2029", "\u0085"):
-        line = line.replace(character.encode(), b"\\u%04x" % ord(character))
-    return line
-
-
-def _source(caller: Caller) -> Source:
-    extra = {"user_agent": caller.user_agent} if caller.user_agent else None
-    kind = "local" if caller.address in ("unix", "") else "network"
-    return Source(kind, caller.address or "unknown", extra)
+@lru_cache(maxsize=_REMEMBERED)
+def _version_text(policy_version: str, definition_hash: str, lock_hash: str) -> str:
+    return members_of(Version(policy_version, definition_hash, lock_hash))
 
 
 class ServerAudit:
@@ -185,6 +217,7 @@ class ServerAudit:
         self.server_id = server_id
         self._endpoint = f"/mcp/{server_id}"
         self._definition_of = definition_of
+        self._target_of = lru_cache(maxsize=_REMEMBERED)(self._describe_target)
         self._requests: dict[Exchange, tuple[str, Raw]] = {}
 
     @property
@@ -195,6 +228,11 @@ class ServerAudit:
     def began(self, exchange: Exchange) -> None:
         """Keep what the client asked for, before the rest of the chain rewrites it."""
         self._requests[exchange] = (_name_in(exchange), exchange.envelope.params)
+
+    def check(self, exchange: Exchange) -> None:
+        """Nothing goes on that could not be written down."""
+        del exchange
+        self.audit.require()
 
     def ended(self, exchange: Exchange, answer: Answer | None) -> Answer | None:
         if answer is None:  # handed over to the exchange that it continues
@@ -221,7 +259,10 @@ class ServerAudit:
             return  # it was the writing itself that failed
         why = exchange.failure if isinstance(error, asyncio.CancelledError) else error
         extra = {"error": str(why) if isinstance(why, RpcError) else type(error).__name__}
-        self._write(exchange, outcome_of(error), 0, extra=extra)
+        try:
+            self._write(exchange, outcome_of(error), 0, extra=extra)
+        except OSError:
+            log.info("that `%s` failed could not be written down", exchange.method)
 
     def _scan_for(self, exchange: Exchange) -> FailureScan | None:
         wanted = self.audit.policy.application_errors and exchange.method == "tools/call"
@@ -241,38 +282,30 @@ class ServerAudit:
         extra: dict[str, Any] | None = None,
     ) -> None:
         name, params = self._requests.pop(exchange)
-        kind = type_of(exchange.method)
-        if not self.audit.policy.wants(kind):
+        audit, method = self.audit, exchange.method
+        kind, target = self._target_of(method, name)
+        if not target:
             return
         details: dict[str, Any] = {
             "duration_ms": round((monotonic() - exchange.started) * 1000, 3),
             "transport": _transport(exchange),
             "response_size_bytes": size,
-            **(extra or {}),
         }
+        if extra is not None:
+            details.update(extra)
         if exchange.guarded:
             details["task"] = True
-        about = ABOUT.get(exchange.method)
-        member = about[1] if about is not None else ""
-        target = Target(
-            self._endpoint,
-            exchange.method,
-            about[0].removesuffix("s") if about is not None else "",
-            name=name if member == "name" else "",
-            uri=name if member == "uri" else "",
-        )
-        definition = self._definition_of(exchange, name) if exchange.method == "tools/call" else ""
-        data = self.audit.data(request=params, response=response)
-        self.audit.write(
-            kind,
-            outcome,
-            exchange.caller,
-            target,
-            client=exchange.client,
-            extra=details,
-            definition_hash=definition,
-            data=data,
-        )
+        definition = self._definition_of(exchange, name) if method == "tools/call" else ""
+        data = audit.data(request=params, response=response) if audit.keeps_data else None
+        audit.append(kind, outcome, exchange.caller, target, exchange.client, details, definition, data)
+
+    def _describe_target(self, method: str, name: str) -> tuple[str, str]:
+        """The type of an event, and its target; none if such events are not wanted."""
+        kind, member = ABOUT.get(method, ("", ""))
+        by_name, by_uri = (name if member == each else "" for each in ("name", "uri"))
+        target = Target(self._endpoint, method, kind.removesuffix("s"), by_name, by_uri)
+        event = type_of(method)
+        return event, text_of(target) if self.audit.policy.wants(event) else ""
 
     # What does not pass the chain
 
@@ -317,16 +350,19 @@ def _name_in(exchange: Exchange) -> str:
     if about is None:
         return ""
     try:
-        params = exchange.read_params()
+        return named(exchange, about[1]) or ""
     except RpcError:  # which is said to the client where it matters
         return ""
-    return meta.text(params.name if about[1] == "name" else params.uri) or ""
 
 
 def _failed_inside(exchange: Exchange, answer: Answer) -> bool:
     if answer.kept is not None:
         return answer.kept.short("isError") == b"true"
-    if exchange.method != "tools/call" or _IS_ERROR not in bytes(answer.result):
+    if exchange.method != "tools/call":
+        return False
+    text = answer.whole or bytes(answer.result)
+    said = text.count(_IS_ERROR)
+    if not said or (said == 1 and _NO_ERROR in text):
         return False
     try:
         return msgspec.json.decode(answer.result, type=_Result).is_error

@@ -19,7 +19,7 @@ _WORD: Final = b'"isError"'
 _FAILED: Final = re.compile(rb'"isError"\s{0,8}:\s{0,8}true')
 _LONGEST: Final = len(_WORD) + 8 + 1 + 8 + len("true")
 _TOKEN: Final = re.compile(rb'["{}\[\]]')
-_REST_OF_STRING: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_REST_OF_STRING: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+("?)', re.DOTALL)
 _RESULT_DEPTH: Final = 2
 
 
@@ -64,7 +64,7 @@ class FailureScan:
                 rest = _REST_OF_STRING.match(data, place)
                 assert rest is not None
                 place = rest.end()
-                self._in_string = data[place - 1 : place] != b'"' or place == rest.start()
+                self._in_string = not rest[1]
                 if self._in_string:
                     self._carry = data[place:]  # a backslash whose other half is still to come
                     return

@@ -9,7 +9,6 @@ import secrets
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
-from time import monotonic
 from typing import Final
 
 import msgspec
@@ -20,9 +19,8 @@ from mooring.policy import files
 from mooring.policy.authentication.proof import NotAuthenticated
 
 PREFIX: Final = "mooring_"
-LOOK_SECONDS: Final = 0.25
-"""How soon a running gateway notices that a key was made or revoked."""
 _SHAPE: Final = re.compile(r"mooring_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+_PRINCIPAL: Final = "key:"
 _NO_HASH: Final = "0" * 64
 
 
@@ -44,6 +42,10 @@ class KeyRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 class KeyFile(msgspec.Struct, frozen=True):
     version: int = 1
     keys: tuple[KeyRecord, ...] = ()
+
+
+class KeyExists(ValueError):
+    """The name is taken."""
 
 
 class KeyStore:
@@ -70,7 +72,7 @@ class KeyStore:
         with self._locked():
             known = self.read()
             if any(key.name == name for key in known.keys):
-                raise ValueError(f"there is a key named `{name}` already: choose another name, or revoke it")
+                raise KeyExists(f"there is a key named `{name}` already: choose another name, or revoke it")
             self._write((*known.keys, record))
         return record, text
 
@@ -97,7 +99,6 @@ class ApiKeys:
     def __init__(self, store: KeyStore) -> None:
         self._store = store
         self._stamp: tuple[int, int, int] | None = None
-        self._looked = 0.0
         self._records: dict[str, KeyRecord] = {}
         self._principals: dict[str, Principal] = {}
 
@@ -114,6 +115,11 @@ class ApiKeys:
             principal = self._principals[record.id] = _principal(record)
         return principal
 
+    def holds(self, principal: Principal) -> bool:
+        self._look()
+        record = self._records.get(principal.id.removeprefix(_PRINCIPAL))
+        return record is not None and not record.expired(time.time())
+
     async def verify(self, credential: str) -> Principal:
         principal = self.known(credential)
         if principal is None:
@@ -121,10 +127,7 @@ class ApiKeys:
         return principal
 
     def _look(self) -> None:
-        now = monotonic()
-        if now - self._looked < LOOK_SECONDS:
-            return
-        self._looked = now
+        # On every call: whoever revoked a key was told that it is revoked, and that is true from then on.
         stamp = files.stamp(self._store.path)
         if stamp != self._stamp:
             self._records = {record.id: record for record in self._store.read().keys}
@@ -135,7 +138,7 @@ class ApiKeys:
 def _principal(record: KeyRecord) -> Principal:
     claims = {"sub": record.name, "iss": "mooring", "scope": " ".join(record.scopes), "key_id": record.id}
     return Principal(
-        id=f"key:{record.id}",
+        id=f"{_PRINCIPAL}{record.id}",
         subject=record.name,
         scopes=frozenset(record.scopes),
         claims=claims,

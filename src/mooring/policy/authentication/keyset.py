@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 from typing import Any, Final, cast
 
@@ -23,13 +26,40 @@ ASK_AGAIN_SECONDS: Final = 5.0
 MAX_KEYS: Final = 100
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How a provider is asked."""
+
+    allow_http: bool = False
+    tls: ssl.SSLContext | None = None
+    token_file: Path | None = None
+    """A token that it wants to see before it shows its keys; read anew each time."""
+
+    async def get(self, url: str) -> dict[str, Any]:
+        if not web.is_safe(url, allow_http=self.allow_http):
+            raise web.FetchFailed(f"`{url}` is not https; set `auth.insecure_allow_http` if that is meant")
+        answer = await web.fetch(url, headers=self._headers(), tls=self.tls)
+        if answer.status != 200:
+            raise web.FetchFailed(f"`{url}` answered {answer.status}")
+        return answer.json()
+
+    def _headers(self) -> dict[str, str]:
+        if self.token_file is None:
+            return web.JSON
+        try:
+            token = self.token_file.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise web.FetchFailed(f"`{self.token_file}` cannot be read: {error}") from error
+        return {**web.JSON, "authorization": f"Bearer {token}"}
+
+
 class KeySet:
     """All keys of one provider. `version` changes with them."""
 
-    def __init__(self, issuer: str | None, jwks_url: str | None, *, allow_http: bool) -> None:
+    def __init__(self, issuer: str | None, jwks_url: str | None, asking: Asking) -> None:
         self._issuer = issuer
         self._url = jwks_url
-        self._allow_http = allow_http
+        self._asking = asking
         self._keys: dict[str, jwt.PyJWK] = {}
         self._document: dict[str, Any] = {}
         self._fetched = -STALE_SECONDS
@@ -73,7 +103,7 @@ class KeySet:
         try:
             if self._url is None:
                 self._url = await self._discover()
-            document = await _get(self._url, allow_http=self._allow_http)
+            document = await self._asking.get(self._url)
             keys = _read(document)
         except web.FetchFailed as error:
             log.warning("the keys of `%s` cannot be fetched: %s", self._issuer or self._url, error)
@@ -88,14 +118,14 @@ class KeySet:
 
     async def _discover(self) -> str:
         assert self._issuer is not None
-        configuration = await discover(self._issuer, allow_http=self._allow_http)
+        configuration = await discover(self._issuer, self._asking)
         url = configuration.get("jwks_uri")
         if not isinstance(url, str):
             raise web.FetchFailed("the provider's configuration names no `jwks_uri`")
         return url
 
 
-async def discover(issuer: str, *, allow_http: bool) -> dict[str, Any]:
+async def discover(issuer: str, asking: Asking) -> dict[str, Any]:
     """The provider's own description: of OpenID Connect, or of an OAuth authorization server (RFC 8414)."""
     base = issuer.rstrip("/")
     scheme, _, rest = base.partition("://")
@@ -107,7 +137,7 @@ async def discover(issuer: str, *, allow_http: bool) -> dict[str, Any]:
     problem = web.FetchFailed("the provider has no configuration")
     for place in places:
         try:
-            found = await _get(place, allow_http=allow_http)
+            found = await asking.get(place)
         except web.FetchFailed as error:
             problem = error
             continue
@@ -115,15 +145,6 @@ async def discover(issuer: str, *, allow_http: bool) -> dict[str, Any]:
             raise web.FetchFailed(f"`{place}` is the configuration of another issuer")
         return found
     raise problem
-
-
-async def _get(url: str, *, allow_http: bool) -> dict[str, Any]:
-    if not web.is_safe(url, allow_http=allow_http):
-        raise web.FetchFailed(f"`{url}` is not https; set `auth.insecure_allow_http` if that is meant")
-    answer = await web.fetch(url)
-    if answer.status != 200:
-        raise web.FetchFailed(f"`{url}` answered {answer.status}")
-    return answer.json()
 
 
 def _read(document: dict[str, Any]) -> dict[str, jwt.PyJWK]:

@@ -26,3 +26,7 @@ class Authenticator(Protocol):
     async def verify(self, credential: str) -> Principal:
         """Who presents this; raises `NotAuthenticated` or `ProviderUnavailable`."""
         ...
+
+    def holds(self, principal: Principal) -> bool:
+        """Whether the credential of somebody who was let in earlier would still let them in."""
+        ...

@@ -22,6 +22,9 @@ class SharedToken:
     def known(self, credential: str) -> Principal | None:
         return self._principal if hmac.compare_digest(_digest(credential), self._digest) else None
 
+    def holds(self, principal: Principal) -> bool:
+        return principal is self._principal
+
     async def verify(self, credential: str) -> Principal:
         principal = self.known(credential)
         if principal is None:

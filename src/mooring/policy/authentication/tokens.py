@@ -6,14 +6,14 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import jwt
 
-from mooring.gateway.principal import Principal
+from mooring.gateway.principal import NEVER, Principal
 from mooring.policy import web
-from mooring.policy.authentication.keyset import KeySet, discover
+from mooring.policy.authentication.keyset import Asking, KeySet
 from mooring.policy.authentication.proof import NotAuthenticated, ProviderUnavailable
 
 REMEMBERED: Final = 10_000
@@ -34,7 +34,7 @@ class ProviderSettings:
     client_secret: str | None = None
     algorithms: tuple[str, ...] = ("RS256", "ES256")
     clock_skew_seconds: float = 60.0
-    allow_http: bool = False
+    asking: Asking = field(default_factory=Asking)
 
 
 class Tokens:
@@ -43,7 +43,7 @@ class Tokens:
     def __init__(self, settings: ProviderSettings) -> None:
         self._settings = settings
         self._signed = settings.issuer is not None or settings.jwks_url is not None
-        self._keys = KeySet(settings.issuer, settings.jwks_url, allow_http=settings.allow_http)
+        self._keys = KeySet(settings.issuer, settings.jwks_url, settings.asking)
         self._remembered: dict[str, Principal] = {}
         self._asking: dict[str, asyncio.Task[Principal]] = {}
         self._version = 0
@@ -54,6 +54,11 @@ class Tokens:
             self._remembered.clear()
         principal = self._remembered.get(_digest(credential))
         return principal if principal is not None and principal.expires > time.time() else None
+
+    def holds(self, principal: Principal) -> bool:
+        """By what the token itself says: a provider is not asked for the sake of those who only listen."""
+        expires = principal.claims.get("exp", NEVER)
+        return bool(principal.credential) and expires + self._settings.clock_skew_seconds > time.time()
 
     async def verify(self, credential: str) -> Principal:
         if len(credential) > MAX_TOKEN_CHARACTERS:
@@ -87,7 +92,8 @@ class Tokens:
             raise NotAuthenticated("the token is signed with an unknown key")
         if str(algorithm)[:2] not in _FAMILIES.get(cast("str", key.key_type), ()):
             raise NotAuthenticated("the token is signed in a way that does not fit its key")
-        return _principal(self._decode(token, key, str(algorithm)), token)
+        claims = self._decode(token, key, str(algorithm))
+        return _principal(claims, token, float(claims["exp"]))
 
     def _decode(self, token: str, key: jwt.PyJWK, algorithm: str) -> dict[str, Any]:
         # Who the token is for depends on the server that is called: the door looks at that each time.
@@ -127,7 +133,8 @@ class Tokens:
         if settings.client_id is not None:
             headers["authorization"] = web.basic(settings.client_id, settings.client_secret or "")
         try:
-            answer = await web.post_form(url, {"token": token, "token_type_hint": "access_token"}, headers)
+            form = {"token": token, "token_type_hint": "access_token"}
+            answer = await web.post_form(url, form, headers, tls=settings.asking.tls)
             claims = answer.json() if answer.status == 200 else {}
         except web.FetchFailed as error:
             raise ProviderUnavailable(f"introspection: {error}") from error
@@ -148,10 +155,10 @@ class Tokens:
         if not isinstance(expires, (int, float)) or expires <= now - self._settings.clock_skew_seconds:
             raise NotAuthenticated("the token has expired")
         believed_until = min(float(expires), now + INTROSPECTED_SECONDS)
-        return _principal({**claims, "sub": subject, "iss": issuer, "exp": believed_until}, token)
+        return _principal({**claims, "sub": subject, "iss": issuer}, token, believed_until)
 
 
-def _principal(claims: Mapping[str, Any], token: str) -> Principal:
+def _principal(claims: Mapping[str, Any], token: str, expires: float) -> Principal:
     subject = str(claims["sub"])
     audience = claims.get("aud", ())
     audiences = [audience] if isinstance(audience, str) else audience
@@ -162,7 +169,7 @@ def _principal(claims: Mapping[str, Any], token: str) -> Principal:
         scopes=frozenset(scopes.split() if isinstance(scopes, str) else map(str, scopes)),
         claims=claims,
         audiences=frozenset(map(str, audiences)),
-        expires=float(claims["exp"]),
+        expires=expires,
         credential=token,
     )
 
@@ -171,4 +178,4 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
 
-__all__ = ["ProviderSettings", "Tokens", "discover"]
+__all__ = ["ProviderSettings", "Tokens"]

@@ -96,7 +96,9 @@ def _case(path: Path, number: int, entry: Any) -> Case:
         raise CaseMistake(f"{path}: case {number}: {why}") from error
 
 
-def recorded(events: Iterator[Json], groups: dict[str, str | None]) -> Iterator[tuple[Json, Question, Json]]:
+def recorded(
+    events: Iterator[Json], groups: dict[str, str], default_group: str
+) -> Iterator[tuple[Json, Question, Json]]:
     """The questions behind audit events; arguments are known where the audit kept them whole."""
     for event in events:
         about = _OF_EVENT.get(event.get("type", ""))
@@ -113,7 +115,7 @@ def recorded(events: Iterator[Json], groups: dict[str, str | None]) -> Iterator[
             ENTITIES[about[0]],
             name,
             server,
-            groups.get(server),
+            groups.get(server, default_group),
         )
         yield event, question, _arguments(event)
 

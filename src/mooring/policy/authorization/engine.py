@@ -13,17 +13,25 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import cedarpy
+import msgspec
 
 from mooring.gateway.principal import Principal
 from mooring.policy import files
 from mooring.policy.authorization import relaxing
-from mooring.policy.authorization.sources import Json, PolicyMistake, Sources, Written, read_sources
+from mooring.policy.authorization.sources import (
+    GROUP_TYPE,
+    SERVER_GROUP_TYPE,
+    SERVER_TYPE,
+    Json,
+    PolicyMistake,
+    Sources,
+    Written,
+    read_sources,
+)
+from mooring.policy.catalogue import key_of
 
 log = logging.getLogger(__name__)
 
-GROUP_TYPE: Final = "THVGroup"
-SERVER_TYPE: Final = "MCP"
-SERVER_GROUP_TYPE: Final = "MCPGroup"
 REMEMBERED_PRINCIPALS: Final = 1_000
 REMEMBERED_EACH: Final = 5_000
 _INTEGERS: Final = range(-(2**63), 2**63)
@@ -40,9 +48,8 @@ class Verdict(Enum):
     DEPENDS = "depends on the arguments"
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """May this principal do this with that?"""
+class Question(msgspec.Struct, frozen=True):
+    """May this principal do this with that? A Struct because one is made for every call."""
 
     principal: Principal
     action: str
@@ -132,8 +139,8 @@ class Engine:
             known = self._remembered[question.principal] = {}
             if len(self._remembered) > REMEMBERED_PRINCIPALS:
                 self._remembered.popitem(last=False)
-        hints = tuple(sorted(map(str, question.hints.items()))) if question.hints else ()
-        key = (question.server, question.action, question.name, hints)
+        hints = key_of(question.hints) if question.hints else ()
+        key = (question.server, question.server_group, question.action, question.name, hints)
         found = known.get(key)
         if found is None:
             if len(known) >= REMEMBERED_EACH:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +10,6 @@ from msgspec import Raw
 from mooring.errors import FORBIDDEN, MethodNotFound, RpcError
 from mooring.gateway.exchange import Exchange
 from mooring.gateway.principal import Caller
-from mooring.gateway.subscriptions import Filter
 from mooring.policy.authorization.engine import Engine, Question, Verdict
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.items import (
@@ -27,6 +25,7 @@ from mooring.policy.items import (
     subject,
 )
 from mooring.protocol import jsonrpc
+from mooring.protocol.subscriptions import Filter
 from mooring.transports.wire import Answer
 
 KINDS: Final = {
@@ -105,12 +104,17 @@ class Authorization:
         served = self._own.tools.get(question.name) if question.kind == "Tool" else None
         if served is None or self.engine.forbids(question):
             return False
-        others = (replace(question, name=name, hints=None) for name in served)
+        others = (msgspec.structs.replace(question, name=name, hints=None) for name in served)
         return not served or any(self.engine.verdict(other) is not Verdict.DENIED for other in others)
 
     def may_call(self, caller: Caller, tool: str) -> bool:
         """Whether this caller could call a tool, with some arguments."""
         question = Question(caller.principal, "call_tool", "Tool", tool, self._server, self._group)
+        return self.engine.verdict(question) is not Verdict.DENIED or self._comes_along(question)
+
+    def may_read(self, caller: Caller, uri: str) -> bool:
+        """Whether this caller may read a resource, and so hear that it has changed."""
+        question = Question(caller.principal, "read_resource", "Resource", uri, self._server, self._group)
         return self.engine.verdict(question) is not Verdict.DENIED or self._comes_along(question)
 
     def present(self, exchange: Exchange, listing: Listing) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -18,6 +19,12 @@ from mooring.errors import MooringError
 ACTIONS: Final = (
     *("call_tool", "get_prompt", "read_resource", "run_workload"),
     *("list_tools", "list_prompts", "list_resources"),
+)
+GROUP_TYPE: Final = "THVGroup"
+SERVER_TYPE: Final = "MCP"
+SERVER_GROUP_TYPE: Final = "MCPGroup"
+RESOURCE_TYPES: Final = frozenset(
+    {"Tool", "Prompt", "Resource", "FeatureType", "Workload", SERVER_TYPE, SERVER_GROUP_TYPE}
 )
 Json = dict[str, Any]
 
@@ -83,8 +90,12 @@ def read_sources(policy_files: tuple[Path, ...], entities_file: Path | None) -> 
         text = _text(entities_file)
         digest.update(text.encode())
         entities += _entities(entities_file, text)
+    named = set(_named(entities))
+    known = {kind for kind, _ in named}
     for policy in policies:
-        _check_actions(policy)
+        _check_actions(policy, named)
+        _check_types(policy, "principal", {"Client", settings.get("group_entity_type") or GROUP_TYPE} | known)
+        _check_types(policy, "resource", RESOURCE_TYPES | known)
     return Sources(
         tuple(policies),
         tuple(entities),
@@ -192,11 +203,35 @@ def _entities(file: Path, text: Any) -> list[Json]:
     return cast("list[Json]", loaded)
 
 
-def _check_actions(policy: Written) -> None:
+def _check_actions(policy: Written, more: set[tuple[str, str]]) -> None:
     """A misspelled action matches nothing, which a person notices only when it is too late."""
     scope = policy.parsed["action"]
     named = [scope["entity"]] if "entity" in scope else scope.get("entities", [])
     for entity in named:
-        if entity["type"] == "Action" and entity["id"] not in ACTIONS:
+        if entity["id"] not in ACTIONS and (entity["type"], entity["id"]) not in more:
             known = ", ".join(ACTIONS[:4])
             raise PolicyMistake(f"{policy.place}: there is no action `{entity['id']}`; known are {known}")
+
+
+def _check_types(policy: Written, part: str, known: AbstractSet[str]) -> None:
+    """So does a type that nothing has."""
+    scope: Json = policy.parsed[part]
+    inside: Json = scope.get("in") or {}
+    types = {given["entity"]["type"] for given in (scope, inside) if "entity" in given}
+    if "entity_type" in scope:
+        types.add(scope["entity_type"])
+    for unknown in sorted(types - known):
+        listed = ", ".join(f"`{name}`" for name in sorted(known))
+        raise PolicyMistake(
+            f"{policy.place}: no {part} is a `{unknown}`, nor in one; known are {listed}, and the types of "
+            "your entities"
+        )
+
+
+def _named(entities: list[Json]) -> Iterator[tuple[str, str]]:
+    """Every entity that a file speaks of."""
+    for entity in entities:
+        parents: list[Json] = entity.get("parents") or []
+        for uid in (cast("Json", entity["uid"]), *parents):
+            plain = cast("Json", uid.get("__entity", uid))
+            yield plain["type"], plain["id"]

@@ -46,6 +46,8 @@ class Grant(msgspec.Struct, frozen=True):
     resource: str | None = None
     granted_at: float = 0.0
     renewed_at: float = 0.0
+    url: str | None = None
+    """The server's address when the user agreed; None for a provider."""
 
 
 def grant_name(party: str, principal: str) -> str:
@@ -94,6 +96,12 @@ class GrantStore:
     async def grants(self) -> list[Grant]:
         """Everything that users granted and that can still be read."""
         return await asyncio.to_thread(self._all)
+
+    async def delete_all(self, party: str) -> None:
+        """Forget what anybody granted for this party."""
+        for grant in await self.grants():
+            if grant.party == party:
+                await self.delete(grant_name(party, grant.principal))
 
     @asynccontextmanager
     async def lock(self, name: str) -> AsyncGenerator[None]:

@@ -26,8 +26,6 @@ log = logging.getLogger(__name__)
 
 MOST_LOGINS: Final = 2
 """How often one request may ask its user: once to be known, and once more for further scopes."""
-LOGIN_SECONDS: Final = 300.0
-"""How long a request waits for a user who has said that they will sign in."""
 ASKABLE: Final = frozenset({"tools/call", "prompts/get", "resources/read"})
 """The only requests that a modern client expects questions for."""
 
@@ -41,8 +39,10 @@ class LoginFailed(RpcError):
 class Login:
     """The innermost middleware of servers that users sign in at."""
 
-    def __init__(self, flows: Flows) -> None:
+    def __init__(self, flows: Flows, patience_seconds: float) -> None:
+        """`patience_seconds` is how long a request waits for a user who has said that they will sign in."""
         self._flows = flows
+        self._patience_seconds = patience_seconds
 
     async def __call__(self, exchange: Exchange, handler: Handler) -> Answer | None:
         logins = 0
@@ -74,7 +74,7 @@ class Login:
             raise LoginFailed(f"{wanted}, and the user did not")
         exchange.wait_for_client()
         try:
-            async with asyncio.timeout(LOGIN_SECONDS):
+            async with asyncio.timeout(self._patience_seconds):
                 await asyncio.shield(pending.done)
         except TimeoutError:
             raise self._refusal(exchange, pending, wanted) from None

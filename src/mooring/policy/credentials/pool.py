@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from mooring.errors import MooringError
 from mooring.gateway.principal import NOBODY, Caller
-from mooring.transports.http_client import ClientPool, Origin
+from mooring.transports.http_client import ClientPool, Origin, TlsContext, shared_tls_context
 from mooring.transports.http_errors import ConnectFailed
 from mooring.transports.http_limits import ClientLimits
 from mooring.transports.http_response import Response
@@ -56,9 +56,15 @@ class CredentialPool(ClientPool):
     """As `ClientPool`, with a credential in every request, also in handshakes and streams."""
 
     def __init__(
-        self, origin: Origin, limits: ClientLimits, credential: Credential, *, forwards: bool = False
+        self,
+        origin: Origin,
+        limits: ClientLimits,
+        credential: Credential,
+        *,
+        forwards: bool = False,
+        tls: TlsContext = shared_tls_context,
     ) -> None:
-        super().__init__(origin, limits)
+        super().__init__(origin, limits, tls)
         self._credential = credential
         self._forwards = forwards
         self.personal = forwards or credential.personal
@@ -103,7 +109,9 @@ class CredentialPool(ClientPool):
         return BoundPool(self, caller) if self.personal else self
 
     def another(self) -> CredentialPool:
-        return CredentialPool(self.origin, self.limits, self._credential, forwards=self._forwards)
+        return CredentialPool(
+            self.origin, self.limits, self._credential, forwards=self._forwards, tls=self._tls_context
+        )
 
 
 class BoundPool(ClientPool):

@@ -1,7 +1,5 @@
 """What the configuration says about credentials for servers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

@@ -42,7 +42,9 @@ class Grants:
     async def of(self, principal: Principal) -> Grant | None:
         """The user's grant with a token that still counts; None: they have to agree first."""
         grant = await self._store.read(grant_name(self.party.key, principal.id), Grant)
-        if grant is None or self._clock() < grant.expires - EARLY_SECONDS:
+        if grant is None or not self.party.has_given(grant):
+            return None
+        if self._clock() < grant.expires - EARLY_SECONDS:
             return grant
         if grant.refresh_token is None:
             return grant if self._clock() < grant.expires else None

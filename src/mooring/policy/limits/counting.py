@@ -15,9 +15,12 @@ from mooring.transports.wire import Answer
 
 
 def tool_of(exchange: Exchange) -> str:
+    """What its client calls it."""
     if exchange.method != "tools/call":
         return ""
-    return meta.text(exchange.read_params().name) or ""
+    if exchange.asked is None:
+        return exchange.read_name() or ""
+    return meta.text(meta.read_params(exchange.asked).name) or ""
 
 
 class Rates:
@@ -77,16 +80,24 @@ class Concurrency:
         self._running: dict[str, int] = {}
 
     def enter(self, server: str, caller: Caller, method: str, tool: str) -> list[str]:
-        keys: list[str] = []
-        for limit in self._limits:
-            key = limit.key(server, caller, method, tool)
-            if key is None:
-                continue
+        """One more; or `TooMuch`."""
+        concerned = self._concerned(server, caller, method, tool)
+        for limit, key in concerned:
             if self._running.get(key, 0) >= limit.count:
-                self.leave(keys)
                 raise TooMuch(f"{limit.count} requests are running already (`{limit.name}`)", 1.0)
+        return self._count([key for _, key in concerned])
+
+    def go_on(self, server: str, caller: Caller, method: str, tool: str) -> list[str]:
+        """One more that has been let in before."""
+        return self._count([key for _, key in self._concerned(server, caller, method, tool)])
+
+    def _concerned(self, server: str, caller: Caller, method: str, tool: str) -> list[tuple[Limit, str]]:
+        keys = ((limit, limit.key(server, caller, method, tool)) for limit in self._limits)
+        return [(limit, key) for limit, key in keys if key is not None]
+
+    def _count(self, keys: list[str]) -> list[str]:
+        for key in keys:
             self._running[key] = self._running.get(key, 0) + 1
-            keys.append(key)
         return keys
 
     def leave(self, keys: list[str]) -> None:
@@ -113,7 +124,10 @@ class ServerConcurrency:
         self._entered[exchange] = keys
 
     def began(self, exchange: Exchange) -> None:
-        """It counts from the moment its check has passed."""
+        """It counts from the moment its check has passed. A call that goes on as a task counts on with it."""
+        if exchange.guarded:
+            told = (self._server_id, exchange.caller, exchange.method, tool_of(exchange))
+            self._entered[exchange] = self._concurrency.go_on(*told)
 
     def ended(self, exchange: Exchange, answer: Answer | None) -> Answer | None:
         self._leave(exchange)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
+
+from msgspec import Struct
 
 from mooring.gateway.principal import Caller
 
@@ -12,8 +13,7 @@ NEVER_LIMITED: Final = frozenset({"notifications/cancelled", "notifications/init
 """Refusing these would keep work going that nobody wants, or break a session that was just let in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """So many per time (`count` and `seconds`), or at the same time (`seconds` is 0)."""
 
     name: str

@@ -1,12 +1,16 @@
-"""What changed between two definitions of a tool, in words."""
+"""What changed between two definitions of a tool, in words.
+
+Nothing is cut short: whoever approves a change has to see all of it.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
 Json = dict[str, Any]
-SHOWN: Final = 60
 _NAMES: Final = {
     "description": "description",
     "title": "title",
@@ -14,6 +18,15 @@ _NAMES: Final = {
     "outputSchema": "output schema",
     "annotations": "hints",
 }
+
+
+def described(definition: Json) -> list[str]:
+    """A definition that nobody has seen yet, part by part."""
+    return [
+        f"{_NAMES.get(key, f'`{key}`')}: {_shown(value)}"
+        for key, value in definition.items()
+        if key != "name"
+    ]
 
 
 def changes(before: Json, after: Json) -> list[str]:
@@ -56,26 +69,27 @@ def _one(name: str, old: Any, new: Any) -> str:
 
 
 def _text_change(old: str, new: str) -> str:
-    """Only the part of two texts that differs, with a little before it."""
+    """Only the words of two texts that differ, with a little before them."""
+    had, has = (re.findall(r"\s*\S+|\s+$", text) for text in (old, new))
     start = 0
-    while start < min(len(old), len(new)) and old[start] == new[start]:
+    while start < min(len(had), len(has)) and had[start] == has[start]:
         start += 1
     end = 0
-    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
+    while end < min(len(had), len(has)) - start and had[-1 - end] == has[-1 - end]:
         end += 1
-    before, after = old[start : len(old) - end], new[start : len(new) - end]
-    lead = old[max(0, start - 12) : start]
+    before, after = ("".join(words[start : len(words) - end]) for words in (had, has))
+    lead = "".join(had[max(0, start - 3) : start])
+    where = f"after {_shown(lead)}" if lead else "at its beginning"
     if not before:
-        return f"after {_shown(lead)} was added {_shown(after)}"
+        return f"{where}, {_shown(after)} was added"
     if not after:
-        return f"after {_shown(lead)} was removed {_shown(before)}"
+        return f"{where}, {_shown(before)} was removed"
     return f"{_shown(before)} is now {_shown(after)}"
 
 
 def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
-    return f"`{text if len(text) <= SHOWN else text[:SHOWN] + '…'}`"
+    text = value.strip() if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "`" + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text) + "`"
 
 
 def fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.gateway.exchange import Exchange
+from mooring.gateway.exchange import Exchange, Given
 from mooring.policy.items import Item
 from mooring.protocol import jsonrpc
 
@@ -14,9 +14,12 @@ MARK: Final = "[mooring] "
 
 
 def warn(item: Item, words: str) -> None:
-    """Put a line of ours before the description; it is added last, so that no limit cuts it."""
+    """Put a line of ours before the description; it is added last, so that no limit cuts it. What the server
+    itself said stays known: our line is no change of its."""
     description = item.value().get("description")
     text = f"{MARK}{words}"
+    known = item.given or Given(bytes(item.raw))
+    item.given = Given(known.raw, f"{known.note}\n{text}" if known.note else text)
     item.replace(description=f"{text}\n{description}" if isinstance(description, str) else text)
 
 

@@ -138,6 +138,7 @@ class Pinning:
             for item in listing.items:
                 if item.name in drift:
                     warn(item, f"this tool is not as it was when the session began: {drift[item.name]}")
+            exchange.given = {item.name: item.given for item in listing.items if item.given is not None}
         return Answer(version=answer.version, result=listing.encode(), status=answer.status)
 
     def _differences(self, baseline: Baseline, listing: Listing) -> dict[str, str]:

@@ -6,15 +6,15 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
 
 from mooring.errors import FORBIDDEN, RATE_LIMITED, RpcError
 from mooring.gateway.exchange import Exchange
 from mooring.policy.items import Absent
-from mooring.protocol import meta
 from mooring.transports.wire import Answer
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+MAX_METHODS: Final = 100
 MAX_SERIES: Final = 5_000
 """Names come from servers and clients; more of them than this are counted as `other`."""
 DESCRIPTIONS: Final = {
@@ -27,40 +27,58 @@ DESCRIPTIONS: Final = {
 }
 """Every metric; the table in the guide is compared with this."""
 Labels = tuple[tuple[str, str], ...]
+_Series = TypeVar("_Series")
+
+
+class Counter:
+    """A number that only grows."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+class Histogram:
+    """How many durations were in each bucket, and last their sum."""
+
+    __slots__ = ("numbers",)
+
+    def __init__(self) -> None:
+        self.numbers = [0.0] * (len(BUCKETS) + 2)
+
+    def observe(self, seconds: float) -> None:
+        self.numbers[bisect_left(BUCKETS, seconds)] += 1
+        self.numbers[-1] += seconds
 
 
 class Metrics:
     """All series of one gateway."""
 
     def __init__(self) -> None:
-        self._counters: dict[str, dict[Labels, int]] = {name: {} for name in DESCRIPTIONS}
-        self._histograms: dict[Labels, list[float]] = {}
+        self._counters: dict[str, dict[Labels, Counter]] = {name: {} for name in DESCRIPTIONS}
+        self._histograms: dict[Labels, Histogram] = {}
         self.active = 0
 
-    def count(self, name: str, labels: Labels) -> None:
-        series = self._counters[name]
-        if labels not in series and len(series) >= MAX_SERIES:
-            labels = tuple((key, "other") for key, _ in labels)
-        series[labels] = series.get(labels, 0) + 1
+    def counter(self, name: str, labels: Labels) -> Counter:
+        """The number of one series; whoever counts in it often keeps it."""
+        return _of(self._counters[name], labels, Counter)
 
-    def observe(self, labels: Labels, seconds: float) -> None:
-        found = self._histograms.get(labels)
-        if found is None:
-            if len(self._histograms) >= MAX_SERIES:
-                labels = tuple((key, "other") for key, _ in labels)
-            found = self._histograms.setdefault(labels, [0.0] * (len(BUCKETS) + 2))
-        found[bisect_left(BUCKETS, seconds)] += 1
-        found[-1] += seconds
+    def histogram(self, labels: Labels) -> Histogram:
+        """The durations of one series."""
+        return _of(self._histograms, labels, Histogram)
 
     def counters(self) -> dict[str, dict[Labels, int]]:
         """A copy of what is counted, for another thread."""
         return {
-            name: dict(self._counters[name]) for name, (kind, _) in DESCRIPTIONS.items() if kind == "counter"
+            name: {labels: counter.value for labels, counter in list(self._counters[name].items())}
+            for name, (kind, _) in DESCRIPTIONS.items()
+            if kind == "counter"
         }
 
     def histograms(self) -> dict[Labels, list[float]]:
         """A copy of the durations: how many in each bucket, and last their sum."""
-        return {labels: list(numbers) for labels, numbers in list(self._histograms.items())}
+        return {labels: list(found.numbers) for labels, found in list(self._histograms.items())}
 
     def text(self) -> str:
         """The page that Prometheus reads."""
@@ -74,17 +92,26 @@ class Metrics:
             elif kind == "gauge":
                 yield f"{name} {self.active}\n"
             else:
-                for labels, value in self._counters[name].items():
-                    yield f"{name}{_shown(labels)} {value}\n"
+                for labels, counter in self._counters[name].items():
+                    yield f"{name}{_shown(labels)} {counter.value}\n"
 
     def _histogram_lines(self, name: str) -> Iterator[str]:
-        for labels, numbers in self._histograms.items():
-            total = 0.0
+        for labels, found in self._histograms.items():
+            numbers, total = found.numbers, 0.0
             for limit, number in zip((*map(str, BUCKETS), "+Inf"), numbers, strict=False):
                 total += number
                 yield f"{name}_bucket{_shown((*labels, ('le', limit)))} {total:g}\n"
             yield f"{name}_sum{_shown(labels)} {numbers[-1]:.9g}\n"
             yield f"{name}_count{_shown(labels)} {total:g}\n"
+
+
+def _of(known: dict[Labels, _Series], labels: Labels, make: Callable[[], _Series]) -> _Series:
+    found = known.get(labels)
+    if found is None:
+        if len(known) >= MAX_SERIES:
+            labels = tuple((key, "other") for key, _ in labels)
+        found = known.setdefault(labels, make())
+    return found
 
 
 def _shown(labels: Labels) -> str:
@@ -105,13 +132,15 @@ class ServerMetrics:
         self._server_id = server_id
         self._clock = clock
         self._methods: dict[str, Labels] = {}
+        self._series: dict[tuple[str, str], tuple[Counter, Histogram]] = {}
+        self._calls: dict[tuple[str, str], Counter] = {}
         self._tools: dict[Exchange, str] = {}
 
     def began(self, exchange: Exchange) -> None:
         self._metrics.active += 1
         if exchange.method == "tools/call":
             try:
-                self._tools[exchange] = meta.text(exchange.read_params().name) or ""
+                self._tools[exchange] = exchange.read_name() or ""
             except RpcError:
                 self._tools[exchange] = ""
 
@@ -127,27 +156,44 @@ class ServerMetrics:
         self._finish(exchange, _outcome(error))
 
     def _finish(self, exchange: Exchange, outcome: str) -> None:
-        metrics = self._metrics
-        metrics.active -= 1
-        labels = self._methods.get(exchange.method)
-        if labels is None:
-            # A method that a client made up must not become a series of its own for ever.
-            known = len(self._methods) < 100
-            labels = (self._server, ("method", exchange.method if known else "other"))
-            if known:
-                self._methods[exchange.method] = labels
-        metrics.count("mooring_requests_total", (*labels, ("outcome", outcome)))
-        metrics.observe(labels, self._clock() - exchange.started)
+        self._metrics.active -= 1
+        method = exchange.method
+        series = self._series.get((method, outcome)) or self._series_of(method, outcome)
+        series[0].value += 1
+        series[1].observe(self._clock() - exchange.started)
         tool = self._tools.pop(exchange, None)
         if tool is not None:
-            shown = tool if outcome == "success" else "" if outcome == "denied" else tool
-            metrics.count("mooring_tool_calls_total", (self._server, ("tool", shown), ("outcome", outcome)))
+            shown = "" if outcome == "denied" else tool
+            counter = self._calls.get((shown, outcome)) or self._calls_of(shown, outcome)
+            counter.value += 1
+
+    def _series_of(self, method: str, outcome: str) -> tuple[Counter, Histogram]:
+        labels = self._methods.get(method)
+        if labels is None:
+            # A method that a client made up must not become a series of its own for ever.
+            known = len(self._methods) < MAX_METHODS
+            labels = (self._server, ("method", method if known else "other"))
+            if known:
+                self._methods[method] = labels
+        counter = self._metrics.counter("mooring_requests_total", (*labels, ("outcome", outcome)))
+        found = counter, self._metrics.histogram(labels)
+        if method in self._methods:
+            self._series[method, outcome] = found
+        return found
+
+    def _calls_of(self, tool: str, outcome: str) -> Counter:
+        labels = (self._server, ("tool", tool), ("outcome", outcome))
+        found = self._metrics.counter("mooring_tool_calls_total", labels)
+        if len(self._calls) < MAX_SERIES:
+            self._calls[tool, outcome] = found
+        return found
 
     def refused(self, status: int) -> None:
-        self._metrics.count("mooring_refused_total", (self._server, ("status", str(status))))
+        labels = (self._server, ("status", str(status)))
+        self._metrics.counter("mooring_refused_total", labels).value += 1
 
     def drifted(self) -> None:
-        self._metrics.count("mooring_tool_drift_total", (self._server,))
+        self._metrics.counter("mooring_tool_drift_total", (self._server,)).value += 1
 
 
 def _outcome(error: BaseException) -> str:

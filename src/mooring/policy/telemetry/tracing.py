@@ -18,7 +18,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from mooring.errors import RpcError
 from mooring.gateway.exchange import Exchange
-from mooring.policy.items import ABOUT, set_params
+from mooring.policy.items import ABOUT, named, set_params
 from mooring.protocol import jsonrpc, meta
 from mooring.transports.wire import Answer
 
@@ -125,7 +125,6 @@ def _subject(exchange: Exchange) -> str:
     if about is None:
         return ""
     try:
-        params = exchange.read_params()
+        return named(exchange, about[1]) or ""
     except RpcError:
         return ""
-    return meta.text(params.name if about[1] == "name" else params.uri) or ""

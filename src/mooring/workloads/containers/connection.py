@@ -9,6 +9,7 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final, cast
 
 import aiodocker
@@ -25,6 +26,7 @@ NAME: Final = "mooring.name"
 ASK_SECONDS: Final = 20.0
 REMOVE_TRIES: Final = 50
 REMOVE_PAUSE_SECONDS: Final = 0.2
+_UNIFIED: Final = Path("/sys/fs/cgroup/cgroup.controllers")
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
@@ -39,6 +41,8 @@ class Connection:
     version: str
     maps_users: bool
     """Rootless, or with users of its own: root in a container is somebody else outside."""
+    keeps_limits: bool = True
+    """Whether the engine can hold a container to its memory and its number of processes."""
     may_enter: bool = True
     """Until it turns out that we cannot open sockets in its networks."""
     importing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -72,7 +76,7 @@ async def connect(engine: Engine) -> Connection | None:
     try:
         async with asyncio.timeout(ASK_SECONDS):
             version = await docker.version()
-            options = await _security_options(engine, docker)
+            maps_users, keeps_limits = await _rights(engine, docker)
     except (DockerError, aiohttp.ClientError, OSError, ValueError, TimeoutError):
         await docker.close()
         await connector.close()
@@ -84,13 +88,21 @@ async def connect(engine: Engine) -> Connection | None:
         connector,
         _ARCHITECTURES.get(machine, machine),
         str(version.get("Version", "")),
-        maps_users="name=rootless" in options or "name=userns" in options,
+        maps_users,
+        keeps_limits,
     )
 
 
-async def _security_options(engine: Engine, docker: aiodocker.Docker) -> str:
-    """What a Docker daemon says about itself. Podman takes a second for its answer, and its socket tells."""
+async def _rights(engine: Engine, docker: aiodocker.Docker) -> tuple[bool, bool]:
+    """Whether it maps users, and whether it keeps limits.
+
+    A Docker daemon says so itself. Podman takes a second for its answer, and claims to keep all limits in it;
+    its socket tells whose it is, and whoever is not root has no control groups in version 1.
+    """
     if engine.name == "podman":
-        return "" if engine.socket.stat().st_uid == 0 else "name=rootless"
+        rootless = engine.socket.stat().st_uid != 0
+        return rootless, not rootless or _UNIFIED.exists()
     information = cast("dict[str, Any]", await docker.system.info())
-    return " ".join(information.get("SecurityOptions") or [])
+    options = " ".join(information.get("SecurityOptions") or [])
+    maps_users = "name=rootless" in options or "name=userns" in options
+    return maps_users, bool(information.get("MemoryLimit")) and bool(information.get("PidsLimit"))

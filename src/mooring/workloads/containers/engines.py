@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from mooring.durable import private_folder, replace_file
 
 EngineName: TypeAlias = Literal["docker", "podman"]
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
+class Engine(Struct, frozen=True):
     """An engine whose socket is there; whether it answers is another matter."""
 
     name: EngineName

@@ -112,7 +112,8 @@ def _limits(spec: WorkloadSpec, engine: EngineName) -> dict[str, Any]:
         found["PidsLimit"] = limits.processes
     if limits.cpus is not None:
         found["NanoCpus"] = int(limits.cpus * _PERIOD)
-    # Given one limit, Podman forgets those it is configured with and raises them, which not every root may.
+    # Given one limit, Podman forgets those it is configured with and raises them, which not every root may;
+    # rootless, it does not even keep the one.
     if limits.open_files is not None and engine == "docker":
         found["Ulimits"] = [{"Name": "nofile", "Soft": limits.open_files, "Hard": limits.open_files}]
     return found

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 
 from mooring.errors import MooringError
 from mooring.workloads.egress.policy import Address, EgressPolicy, canonical, literal
+from mooring.workloads.profile import HOST_NAMES
 from mooring.workloads.runtime import Refused
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,9 @@ KEPT_REFUSALS: Final = 200
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[Address]]]
 Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+THIS_MACHINE: Final = ipaddress.ip_address("127.0.0.1")
 
 
 class NotAllowed(MooringError):
@@ -72,6 +76,8 @@ class Gate:
     async def _addresses(self, host: str, port: int) -> list[Address]:
         if (address := literal(host)) is not None:
             return [address]
+        if canonical(host) in HOST_NAMES:
+            return [THIS_MACHINE]
         try:
             async with asyncio.timeout(RESOLVE_SECONDS):
                 return list(dict.fromkeys(await self._resolve(canonical(host), port)))

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Final, TypeAlias
 
-from mooring.workloads.profile import Outbound
+from mooring.workloads.profile import HOST_NAMES, Outbound
 
 Address: TypeAlias = IPv4Address | IPv6Address
 
 _PUBLIC_METADATA: Final = frozenset({"168.63.129.16"})
 """Cloud metadata services whose address looks like any other; the others are link-local or private."""
 _NAT64: Final = IPv6Network("64:ff9b::/96")
-_LOCAL_NAME: Final = "localhost"
+_LOCAL_NAMES: Final = frozenset({"localhost", *HOST_NAMES})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class EgressPolicy:
         real = unwrapped(address)
         if any(real in network for network in self.networks if network.version == real.version):
             return None
-        if real.is_loopback and canonical(host) == _LOCAL_NAME and _LOCAL_NAME in self.names:
+        if real.is_loopback and canonical(host) in _LOCAL_NAMES & self.names:
             return None
         if real.is_global and not real.is_multicast and str(real) not in _PUBLIC_METADATA:
             return None

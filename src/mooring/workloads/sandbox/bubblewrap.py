@@ -178,7 +178,7 @@ async def problem() -> str | None:
         return f"the sandbox needs bubblewrap, and `bwrap` is not on PATH: {_INSTALL}"
     arguments = ("--unshare-user", "--unshare-net", "--unshare-pid", "--cap-drop", "ALL", *system_arguments())
     process = await asyncio.create_subprocess_exec(
-        *(bwrap, *arguments, "--proc", "/proc", "--", "/usr/bin/env", "true"),
+        *(bwrap, *arguments, "--proc", "/proc", "--", "/usr/bin/env"),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,

@@ -113,7 +113,9 @@ class Errands:
                 *(MountPoint(file, file) for file in errand.readable if file.exists()),
             )
             view = view_of(mounts, needed, home=self.home, cwd=errand.folder)
-        environment = base_environment(self.home, proxied=self.sandboxed)
+        # Nothing is nearby in there: a registry on this machine is reached through the proxy like any other.
+        nothing_nearby = {"NO_PROXY": "", "no_proxy": ""} if self.sandboxed else {}
+        environment = base_environment(self.home, proxied=self.sandboxed) | nothing_nearby
         return Launch(
             Program(
                 (str(program), *errand.argv[1:]),

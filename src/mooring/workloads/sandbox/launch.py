@@ -16,7 +16,7 @@ from typing import Final
 
 from mooring.transports.child import CannotStart, Command
 from mooring.workloads import seccomp
-from mooring.workloads.cgroups import Group, Hierarchy, make_group
+from mooring.workloads.cgroups import Group, Hierarchy, announce_move, make_group
 from mooring.workloads.egress.proxy import PORT
 from mooring.workloads.runtime import CannotRun, ResourceLimits
 from mooring.workloads.sandbox.bubblewrap import Files, command_line
@@ -49,6 +49,7 @@ class Launch:
 
     def __init__(self, program: Program, view: View | None, number: int, *, cwd: Path | None = None) -> None:
         self.group = _group(program, number)
+        self._announced = _announce_move(self.group)
         self._open: list[int] = []
         self._ours, theirs = socket.socketpair()
         try:
@@ -98,6 +99,8 @@ class Launch:
             async with asyncio.timeout(START_SECONDS):
                 network = await self._receive_network() if self._sandboxed else None
                 data, _ = await receive(self._ours)
+                if self._announced is not None:
+                    await self._announced
         except TimeoutError as error:
             raise CannotStart(f"the sandbox did not start within {START_SECONDS:g} seconds") from error
         finally:
@@ -143,6 +146,12 @@ def _group(program: Program, number: int) -> Group | None:
     with suppress(OSError):  # then every process is limited by itself
         return make_group(program.hierarchy, f"{program.group_name}-{number}", program.limits)
     return None
+
+
+def _announce_move(group: Group | None) -> asyncio.Future[None] | None:
+    if group is None or group.version == 1:
+        return None
+    return asyncio.get_running_loop().run_in_executor(None, announce_move)
 
 
 def _filter_file() -> int | None:

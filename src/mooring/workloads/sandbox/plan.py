@@ -56,12 +56,11 @@ def view_of(
     for mount in mounts:
         wanted[mount.inside] = checked(mount, mounts)
     ordered = tuple(sorted(wanted.values(), key=lambda mount: len(mount.inside.parts)))
-    shown = [path for path in hidden if _seen_at(path, ordered) is not None]
-    inside = {path: _seen_at(path, ordered) for path in shown}
+    shown = [(path, at) for path in hidden for at in places_of(path, ordered)]
     return View(
         ordered,
-        tuple(at for path in shown if not path.is_dir() and (at := inside[path])),
-        tuple(at for path in shown if path.is_dir() and (at := inside[path])),
+        tuple(dict.fromkeys(at for path, at in shown if not path.is_dir())),
+        tuple(dict.fromkeys(at for path, at in shown if path.is_dir())),
         home,
         cwd,
     )
@@ -85,12 +84,19 @@ def checked(mount: MountPoint, beside: tuple[MountPoint, ...]) -> MountPoint:
     return MountPoint(real, mount.inside, mount.writable)
 
 
-def _seen_at(path: Path, mounts: tuple[MountPoint, ...]) -> Path | None:
-    """Where a path of the host is seen inside, if anywhere."""
-    for mount in reversed(mounts):
-        if path.is_relative_to(mount.host):
-            return mount.inside / path.relative_to(mount.host)
-    return None
+def places_of(path: Path, mounts: tuple[MountPoint, ...]) -> tuple[Path, ...]:
+    """Everywhere that a path of the host is seen inside: a folder may be mounted twice."""
+    real = path.resolve()
+    hosts = [(mount.host.resolve(), mount.inside) for mount in mounts]
+    places = [inside / real.relative_to(host) for host, inside in hosts if real.is_relative_to(host)]
+    return tuple(place for place in dict.fromkeys(places) if _seen_at(place, hosts) == real)
+
+
+def _seen_at(place: Path, hosts: list[tuple[Path, Path]]) -> Path | None:
+    """What of the host is seen at a place inside: the deepest mount lies over the others."""
+    found = [(host, inside) for host, inside in hosts if place.is_relative_to(inside)]
+    host, inside = max(found, key=lambda pair: len(pair[1].parts), default=(None, place))
+    return None if host is None else host / place.relative_to(inside)
 
 
 def system_arguments(root: Path = Path("/")) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from mooring.workloads.secrets.errors import SecretsError
 
@@ -31,8 +32,7 @@ def check_own_name(name: str) -> str:
     return check_name(name)
 
 
-@dataclass(frozen=True, slots=True)
-class SecretUse:
+class SecretUse(Struct, frozen=True):
     """One secret in one environment variable."""
 
     name: str

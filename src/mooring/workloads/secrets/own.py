@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from mooring.gateway.sealing import KEY_BYTES, load_key
+from mooring.transports.sealing import KEY_BYTES, load_key
 from mooring.workloads.secrets.errors import NotSetUp, SecretMissing, VaultDamaged
 from mooring.workloads.secrets.names import RESERVED
 from mooring.workloads.secrets.store import SecretPlaces, open_store

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -12,8 +13,11 @@ from mooring.policy.credentials.grants import GrantStore
 from mooring.policy.credentials.oauth.discovery import DiscoveryFailed, ServerDocument
 from mooring.policy.credentials.oauth.tokens import ClientIdentity
 from mooring.policy.credentials.settings import ClientAuthentication
+from mooring.transports.loopback import is_loopback
 
 CLIENT_NAME: Final = "Mooring"
+EARLY_SECONDS: Final = 600.0
+"""A secret that is about to expire would not outlive the login it is needed for."""
 METHODS: Final[tuple[ClientAuthentication, ...]] = ("none", "client_secret_basic", "client_secret_post")
 """How we can prove to be a client that was registered, what we like best first."""
 
@@ -24,6 +28,12 @@ class Registration(msgspec.Struct, frozen=True):
     client_id: str
     client_secret: str | None = None
     method: ClientAuthentication = "none"
+    client_secret_expires_at: float = 0
+    """Unix time; 0: it never does."""
+
+    def is_good(self, now: float) -> bool:
+        expires = self.client_secret_expires_at
+        return self.client_secret is None or not expires or now < expires - EARLY_SECONDS
 
 
 class Registrar:
@@ -51,10 +61,10 @@ class Registrar:
             )
         name = f"client {server.issuer} {self.redirect_uri}"
         kept = await self._store.read(name, Registration)
-        if kept is None:
+        if kept is None or not kept.is_good(time.time()):
             async with self._store.lock(name):
                 kept = await self._store.read(name, Registration)
-                if kept is None:
+                if kept is None or not kept.is_good(time.time()):
                     kept = await self._register(server, server.registration_endpoint)
                     await self._store.write(name, kept)
         return ClientIdentity(kept.client_id, kept.client_secret, kept.method)
@@ -88,7 +98,7 @@ class Registrar:
 
 def client_metadata(redirect_uri: str) -> dict[str, Any]:
     """What we say about ourselves, in a registration or in the document that is our `client_id`."""
-    is_local = web.is_this_machine(urlsplit(redirect_uri).hostname or "")
+    is_local = is_loopback(urlsplit(redirect_uri).hostname or "")
     return {
         "client_name": CLIENT_NAME,
         "redirect_uris": [redirect_uri],

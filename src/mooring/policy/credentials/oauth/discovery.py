@@ -18,6 +18,7 @@ import msgspec
 from mooring.policy import web
 from mooring.policy.credentials.oauth.challenge import NOTHING_SAID, Challenge
 from mooring.policy.credentials.pool import CredentialUnavailable
+from mooring.transports.loopback import is_loopback
 
 RESOURCE: Final = "/.well-known/oauth-protected-resource"
 AUTHORIZATION_SERVER: Final = "/.well-known/oauth-authorization-server"
@@ -202,7 +203,7 @@ class Reach:
         if self._inside is None:
             self._inside = self._allow_http or await _is_inside(self._host)
         secure = parts.scheme == "https" or (parts.scheme == "http" and self._allow_http)
-        if not secure and not (parts.scheme == "http" and web.is_this_machine(host) and self._inside):
+        if not secure and not (parts.scheme == "http" and is_loopback(host) and self._inside):
             raise DiscoveryFailed(f"`{url}` is not an `https://` address: nobody is asked there")
         if not self._inside and await _is_inside(host):
             raise DiscoveryFailed(

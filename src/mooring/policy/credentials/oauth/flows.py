@@ -60,6 +60,13 @@ class Party:
     resource: str | None = None
     document_url: str | None = None
 
+    def has_given(self, grant: Grant) -> bool:
+        """Whether a grant is for what this is now: not for another address or issuer of the same name."""
+        wanted = self.url, self.settings.issuer, self.settings.token_url, self.identity.client_id
+        found = grant.url, grant.issuer, grant.token_url, grant.client_id
+        configured = [(one, other) for one, other in zip(wanted, found, strict=True) if one is not None]
+        return all(one == other for one, other in configured)
+
 
 class LoginWanted(LoginNeeded):
     """A user has to agree before the server can be used."""
@@ -123,7 +130,7 @@ class Flows:
         """Prepare everything up to the point where the user has to do something. Whoever was asked the same
         already and has not answered is not asked twice."""
         self._expire()
-        key = (party.key, principal.id, challenge)
+        key = (party, principal.id, challenge)
         asked = self._asked.get(key)
         if asked is not None and asked.ticket in self._by_ticket:
             return asked
@@ -309,6 +316,7 @@ def _grant(pending: Pending, token: Token, now: float) -> Grant:
         tuple(dict.fromkeys((*(pending.scopes or ()), *(token.scopes or ())))),
         pending.resource,
         now,
+        url=pending.party.url,
     )
 
 

@@ -24,7 +24,7 @@ class SealBroken(ValueError):
 
 
 class Seal:
-    """One key for one gateway (later: for all its replicas), kept in its data directory."""
+    """Whoever has the same key opens each other's seals."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)

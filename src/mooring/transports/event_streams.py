@@ -97,6 +97,12 @@ class EventOutlet(Outflow):
             self.flush()
             self.reply.write(KEEP_ALIVE)
 
+    def tick(self, now: float) -> None:
+        """Keep the stream alive, if it is time to."""
+        if now - self.last_write >= KEEP_ALIVE_SECONDS:
+            self.last_write = now
+            self.keep_alive()
+
     def end(self) -> None:
         self.flush()
         if self.is_behind:
@@ -118,7 +124,7 @@ class EventOutlet(Outflow):
 
 
 class StreamLog:
-    """The events of one stream of a legacy session, by number, so that they can be sent again.
+    """The events of one stream of a session, by number, so that they can be sent again.
 
     `live` is where the stream goes now, if its client is there. Event ids name stream and event: `3-17`.
     """

@@ -1,0 +1,39 @@
+"""`mooring`, held to one way for calls: ways.py short FILE ARGUMENTS… | ways.py whole FILE ARGUMENTS…
+
+On the short way every call that takes the lane of its client leaves a byte in FILE; the whole way knows no
+other than a task that runs the whole chain.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from mooring.gateway.direct import Lane
+from mooring.gateway.server import Server
+from mooring.interfaces.cli.main import main
+
+way, place = sys.argv[1], Path(sys.argv[2])
+del sys.argv[1:3]
+take = Lane.take
+
+
+def counted(lane: Lane, *arguments: Any) -> bool:
+    known = set(lane.session.calls)
+    taken = take(lane, *arguments)
+    if taken and any(exchange.guard is not None for exchange in lane.session.calls if exchange not in known):
+        with place.open("ab") as file:
+            file.write(b".")
+    return taken
+
+
+def never(*_: object) -> bool:
+    return False
+
+
+if way == "short":
+    Lane.take = counted  # type: ignore[method-assign]
+else:
+    Lane.take = Server._begin_quickly = Server._begin_directly = never  # type: ignore[method-assign]
+
+if __name__ == "__main__":
+    sys.exit(main())
