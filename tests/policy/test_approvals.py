@@ -15,6 +15,8 @@ from tests.support.gateway import Gateway, running_gateway
 from tests.support.peers import ModernHttpPeer, RpcRefused, StreamablePeer
 from tests.support.waiting import eventually
 
+from mooring.policy.approvals import Request, Requests
+
 pytestmark = pytest.mark.e2e
 Json = dict[str, Any]
 
@@ -126,3 +128,28 @@ def test_a_yes_is_for_one_caller_one_definition_and_a_while(tmp_path: Path) -> N
         file.write_text(json.dumps({**json.loads(file.read_text()), "expires": time.time() - 1}))
         assert "error" in anna.tool("transfer", {"text": "x"}).message
     assert len(shelf.calls()) == 1
+
+
+def test_a_call_made_to_have_the_id_of_another_is_not_what_was_approved(tmp_path: Path) -> None:
+    requests = Requests(tmp_path)
+    harmless, harmful = (
+        Request("0" * 12, "0" * 12 + rest, "anna", "bank", "transfer", rest, "", time.time() + 60)
+        for rest in ("harmless", "harmful")
+    )
+    requests.put(harmless)
+    requests.put(harmful)
+    assert [request.arguments for request in requests.all()] == ["harmless"]
+    requests.decide(harmless.id, approved=True)
+    assert not requests.take(harmful.digest)
+    assert requests.take(harmless.digest)
+
+
+def test_a_tool_with_another_name_is_approved_under_either(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "s", tool("transfer"), tool("erase"))
+    tools = {"override": {"transfer": {"name": "pay"}, "erase": {"name": "wipe"}}}
+    servers = [shelf.stdio("bank", approvals={"tools": ["pay", "erase"]}, tools=tools)]
+    with running_gateway(tmp_path, servers) as gateway:
+        for name in ("pay", "wipe"):
+            said = Caller(gateway.address, "bank").modern_tool(name).error["message"]
+            assert said.startswith(f"the call of `{name}` needs a person's approval")
+    assert shelf.calls() == []

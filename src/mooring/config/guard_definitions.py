@@ -53,7 +53,6 @@ def pinning_part(config: Config, hooks: Hooks) -> Part:
     known: dict[str, Baselines] = hooks.kept.setdefault("pinning", {})
 
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
-        del catalogue
         wanted = entry.tool_definition_pinning or config.core.tool_definition_pinning
         if wanted.mode == "off":
             return []
@@ -63,6 +62,7 @@ def pinning_part(config: Config, hooks: Hooks) -> Part:
             wanted.block_strategy,
             report=watch.drifted,
             end_session=hooks.ended if ends else None,
+            catalogue=catalogue,
             baselines=known.setdefault(entry.id, Baselines()),
         )
         if wanted.mode == "warn":
@@ -95,6 +95,8 @@ def lock_part(config: Config, hooks: Hooks) -> Part:
             report=watch.drifted,
             mismatched=partial(hooks.mismatched, entry.id),
         )
+        if mode == "block":
+            catalogue.judges.append(applied.shown)
         return [
             Step(
                 "pinning and lock",

@@ -14,7 +14,7 @@ from mooring.config.schema import Config, Server
 from mooring.gateway.exchange import Exchange, Handler
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.chain import Step
-from mooring.policy.items import TOOLS, OwnItems
+from mooring.policy.items import TOOLS, OwnItems, absent
 from mooring.policy.limits.rules import Limit
 from mooring.policy.settings import ConcurrencyLimit, RateLimit, Tools
 from mooring.policy.tools import Override, ToolRules
@@ -24,10 +24,11 @@ from mooring.workloads.store import DEFAULT_GROUP
 
 def tools_part(config: Config) -> Part:
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
-        del catalogue, watch
+        del watch
         if entry.tools == Tools():
             return []
         rules = tool_rules(entry.tools, own_items(config, entry))
+        catalogue.judges.append(lambda _, name: rules.shown(name))
         return [
             Step(
                 "filter and override",
@@ -80,6 +81,7 @@ def authorization_part(config: Config) -> Part:
             engine, catalogue, entry.id, entry.group or DEFAULT_GROUP, own_items(config, entry)
         )
         watch.may_call, watch.may_read = rule.may_call, rule.may_read
+        catalogue.judges.append(rule.shown)
         return [
             Step(
                 "authorization",
@@ -105,6 +107,8 @@ def approvals_part(config: Config) -> Part:
 
         async def definition_of(exchange: Exchange, name: str, handler: Handler) -> str:
             await catalogue.look_up(exchange, TOOLS, name, handler)
+            if catalogue.shown(exchange, name) is None:  # nobody is asked about what its caller cannot see
+                raise absent(exchange, TOOLS, name)
             return catalogue.view(exchange, TOOLS).digest(name)
 
         wanted = entry.approvals

@@ -180,6 +180,8 @@ class Exchange(msgspec.Struct, eq=False):
     """In a list of tools: those that the gateway has added or changed."""
     asked: Raw | None = None
     """Its params as they came, if the chain has changed them since."""
+    known_as: str | None = None
+    """What its client calls the tool that it is about, where the server calls it otherwise."""
     name: str | None = None
     """See `read_name`."""
     name_in: Params | None = None

@@ -62,8 +62,10 @@ class Requests:
 
     def put(self, request: Request) -> None:
         waiting = self.all()
-        if any(known.digest == request.digest for known in waiting):
-            return  # perhaps somebody has just said yes
+        if any(known.id == request.id for known in waiting):
+            # Perhaps somebody has just said yes. Perhaps it is another call whose id was made to be the same:
+            # whoever reads about the one must not say yes to the other.
+            return
         if len(waiting) >= MAX_WAITING:
             raise NotApproved("too many calls wait for approval; decide some with `mooring approve`")
         durable.replace_file(self._file(request.id), msgspec.json.encode(request))
@@ -142,7 +144,9 @@ class Approvals:
         if exchange.client.era is Era.MODERN and exchange.read_params().request_state:
             return False  # it continues a call that was approved: its sealed state proves that, below
         found = subject(exchange)
-        return found is not None and any(fnmatchcase(found[1], pattern) for pattern in self._patterns)
+        assert found is not None
+        names = {found[1], exchange.known_as or found[1]}  # a rule may use the server's name or ours
+        return any(fnmatchcase(name, pattern) for name in names for pattern in self._patterns)
 
     async def _require(self, exchange: Exchange, handler: Handler) -> None:
         found = subject(exchange)
@@ -150,16 +154,17 @@ class Approvals:
         request = self._request(exchange, found[1], await self._definition_of(exchange, found[1], handler))
         if self._requests.take(request.digest):
             return
-        question = self._question(request)
+        name = exchange.known_as or request.tool
+        question = self._question(name, request)
         if exchange.client.can("elicitation/create", question):
             if _is_yes(await ask(exchange, question)):
                 return
-            raise NotApproved(f"the call of `{request.tool}` was not approved")
+            raise NotApproved(f"the call of `{name}` was not approved")
         self._requests.put(request)
         log.warning("%s: `%s` waits for `mooring approve %s`", self._server_id, request.tool, request.id)
         raise NotApproved(
-            f"the call of `{request.tool}` needs a person's approval: `mooring approve {request.id}`, then "
-            "call again",
+            f"the call of `{name}` needs a person's approval: `mooring approve {request.id}`, then call "
+            "again",
             data={"approvalId": request.id, "expiresInSeconds": int(self._ttl)},
         )
 
@@ -173,8 +178,8 @@ class Approvals:
         expires = time.time() + self._ttl
         return Request(digest[:12], digest, principal, self._server_id, tool, shown, definition, expires)
 
-    def _question(self, request: Request) -> bytes:
-        words = f"Allow one call of `{request.tool}` on `{request.server}` with {request.arguments}?"
+    def _question(self, name: str, request: Request) -> bytes:
+        words = f"Allow one call of `{name}` on `{request.server}` with {request.arguments}?"
         return msgspec.json.encode({"mode": "form", "message": words, "requestedSchema": _ASKED})
 
 

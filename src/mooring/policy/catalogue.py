@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import itertools
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import monotonic
 from typing import Any, Final, cast
 from weakref import WeakValueDictionary
@@ -60,6 +60,8 @@ class Shown:
         self.digests: dict[str, str] = {}
 
 
+Judge = Callable[[Exchange, str], str | None]
+"""What a caller knows a tool of the server as; None: they do not see it."""
 Lists = WeakValueDictionary[bytes, Shown]
 """By what is in them; one that nobody remembers is forgotten."""
 
@@ -138,6 +140,18 @@ class Catalogue:
         self._lists: Lists = WeakValueDictionary()
         self._asking: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._numbers = itertools.count(1)
+        self.judges: list[Judge] = []
+
+    def shown(self, exchange: Exchange, tool: str) -> str | None:
+        """What this caller knows a tool as, by everybody who has a say in it; None: they do not see it."""
+        name = tool
+        for judge in self.judges:
+            found = judge(exchange, tool)
+            if found is None:
+                return None
+            if found != tool:
+                name = found
+        return name
 
     def view(self, exchange: Exchange, kind: str) -> View:
         key = _key(exchange, kind)

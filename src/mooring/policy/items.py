@@ -206,7 +206,9 @@ class Absent(InvalidParams):
 
 
 def absent(exchange: Exchange, kind: str, name: str) -> Absent:
-    """What is said about an item that is not there, and just so about one that is none of the caller's."""
+    """What is said about an item that is not there, and just so about one that is none of the caller's: by
+    the name that they used, whatever it was taken for since."""
+    name = exchange.known_as or name
     if kind == TOOLS:
         return Absent(f"Unknown tool: {name}")
     if kind == PROMPTS:

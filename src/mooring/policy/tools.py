@@ -89,6 +89,7 @@ class ToolRules:
         if actual != found[1]:
             parts = jsonrpc.members(exchange.envelope.params)
             parts["name"] = Raw(encode(actual))
+            exchange.known_as = found[1]
             set_params(exchange, parts)
 
     def present(self, exchange: Exchange, listing: Listing) -> None:

@@ -83,7 +83,7 @@ class Authorization:
                 return
             case Verdict.DENIED if self._comes_along(question):
                 if self.engine.forbids(question, arguments_of(exchange)):
-                    raise denied_arguments(question)
+                    raise self._denied(exchange, question)
             case Verdict.DENIED:
                 raise absent(exchange, *found)
             case Verdict.DEPENDS:
@@ -94,7 +94,17 @@ class Authorization:
             return  # asking for completions or changes says nothing about arguments yet
         decision = self.engine.decide(question, arguments_of(exchange))
         if not decision.allowed:
-            raise denied_arguments(question)
+            raise self._denied(exchange, question)
+
+    def _denied(self, exchange: Exchange, question: Question) -> RpcError:
+        """Why it may not be used like that; of a tool that something else hides, nothing is said."""
+        if question.kind == "Tool" and self._catalogue.shown(exchange, question.name) is None:
+            return absent(exchange, TOOLS, question.name)
+        return denied_arguments(exchange.known_as or question.name)
+
+    def shown(self, exchange: Exchange, tool: str) -> str | None:
+        """The name of a tool, if this caller sees it."""
+        return tool if self._is_visible(exchange, TOOLS, tool) else None
 
     def _comes_along(self, question: Question) -> bool:
         """What the gateway adds needs no policy of its own: it goes with what it is there for, unless a
@@ -162,10 +172,8 @@ class Authorization:
         return Question(exchange.caller.principal, action, entity, name, self._server, self._group, hints)
 
 
-def denied_arguments(question: Question) -> ArgumentsDenied:
-    return ArgumentsDenied(
-        f"`{question.name}` may not be used with these arguments", data={"reason": "policy"}
-    )
+def denied_arguments(name: str) -> ArgumentsDenied:
+    return ArgumentsDenied(f"`{name}` may not be used with these arguments", data={"reason": "policy"})
 
 
 class _Coded(msgspec.Struct):

@@ -106,13 +106,17 @@ class ServerLock:
             return
         found = subject(exchange)
         assert found is not None
-        view = self._catalogue.view(exchange, TOOLS)
-        if (item := view.items.get(found[1])) is not None and item.is_own:
-            return
-        digest = view.digest(found[1])
-        approved = self._lock.digests.get(self._server_id, {})
-        if not digest or approved.get(found[1]) != digest:
+        if self.shown(exchange, found[1]) is None:
             raise absent(exchange, *found)
+
+    def shown(self, exchange: Exchange, tool: str) -> str | None:
+        """Its name, if it is as it was approved, or our own."""
+        view = self._catalogue.view(exchange, TOOLS)
+        if (item := view.items.get(tool)) is not None and item.is_own:
+            return tool
+        digest = view.digest(tool)
+        approved = self._lock.digests.get(self._server_id, {})
+        return tool if digest and approved.get(tool) == digest else None
 
     def present(self, exchange: Exchange, listing: Listing) -> None:
         """A list: what differs from the lock is marked, or is not shown."""

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from mooring.errors import FORBIDDEN, RpcError
 from mooring.gateway.exchange import Client, Exchange
+from mooring.policy.catalogue import Catalogue
 from mooring.policy.items import TOOLS, Listing, absent, read_listing, subject
 from mooring.policy.pinning.drift import fields
 from mooring.policy.pinning.notes import tell, warn
@@ -32,11 +33,13 @@ class DefinitionsChanged(RpcError):
 class Baseline:
     """What one session was shown: a hash for each page, and the definition of each tool."""
 
-    __slots__ = ("complete", "drifted", "pages", "seen", "tools")
+    __slots__ = ("complete", "drifted", "names", "pages", "seen", "tools")
 
     def __init__(self) -> None:
         self.pages: dict[bytes, bytes] = {}
         self.tools: dict[str, dict[str, Any]] = {}
+        self.names: dict[str, str | None] = {}
+        """Of tools that the session knows by another name: that name; None: it was not shown them."""
         self.complete = False
         self.drifted: dict[str, str] = {}
         self.seen: set[str] = set()
@@ -56,6 +59,7 @@ class Pinning:
         *,
         report: Report,
         end_session: Callable[[Client], None] | None,
+        catalogue: Catalogue,
         baselines: Baselines | None = None,
     ) -> None:
         """`baselines` are those of the sessions that were there before."""
@@ -63,6 +67,7 @@ class Pinning:
         self._strategy = strategy
         self._report = report
         self._end_session = end_session
+        self._catalogue = catalogue
         self._baselines: Baselines = OrderedDict() if baselines is None else baselines
         self._shared: dict[bytes, dict[str, dict[str, Any]]] = {}
 
@@ -76,7 +81,7 @@ class Pinning:
         found = subject(exchange)
         assert found is not None
         if self._strategy == "error":
-            raise self._refusal(baseline)
+            raise self._refusal(exchange, baseline)
         if found[1] in baseline.drifted:
             raise absent(exchange, *found)
 
@@ -94,7 +99,7 @@ class Pinning:
         if listing is None:
             return answer
         if not baseline.complete and page not in baseline.pages:
-            self._learn(baseline, page, digest, listing)
+            self._learn(exchange, baseline, page, digest, listing)
             return answer
         return self._compare(exchange, baseline, listing, answer)
 
@@ -107,7 +112,9 @@ class Pinning:
                 self._baselines.popitem(last=False)
         return found
 
-    def _learn(self, baseline: Baseline, page: bytes, digest: bytes, listing: Listing) -> None:
+    def _learn(
+        self, exchange: Exchange, baseline: Baseline, page: bytes, digest: bytes, listing: Listing
+    ) -> None:
         shared = self._shared.get(digest)
         if shared is None:
             if len(self._shared) > 100:
@@ -119,19 +126,28 @@ class Pinning:
         baseline.tools = shared if not baseline.tools else {**baseline.tools, **shared}
         baseline.pages[page] = digest
         baseline.complete = listing.last_page
+        if self._catalogue.judges:
+            self._catalogue.learn(exchange, listing)  # they may ask what it says about a tool
+            given = ((name, self._catalogue.shown(exchange, name)) for name in shared)
+            baseline.names |= {name: shown for name, shown in given if shown != name}
 
     def _compare(self, exchange: Exchange, baseline: Baseline, listing: Listing, answer: Answer) -> Answer:
-        drift = self._differences(baseline, listing)
+        self._catalogue.learn(exchange, listing)
+        drift = {
+            name: why
+            for name, why in self._differences(baseline, listing).items()
+            if self._name(exchange, baseline, name) is not None
+        }
         news = {name: why for name, why in drift.items() if baseline.drifted.get(name) != why}
         baseline.drifted |= drift
         if not baseline.drifted:
             return answer
         if news:
-            self._announce(exchange, news)
+            self._announce(exchange, baseline, news)
         if self._mode == "block" and self._strategy == "error":
             if self._end_session is not None:
                 self._end_session(exchange.client)
-            raise self._refusal(baseline)
+            raise self._refusal(exchange, baseline)
         if self._mode == "block":
             listing.items = [item for item in listing.items if item.name not in baseline.drifted]
         else:
@@ -158,14 +174,23 @@ class Pinning:
             found |= {name: "it is gone" for name in baseline.tools if name not in baseline.seen}
         return found
 
-    def _announce(self, exchange: Exchange, news: dict[str, str]) -> None:
+    def _name(self, exchange: Exchange, baseline: Baseline, tool: str) -> str | None:
+        """What the session knows a tool as; None: it never saw it, so that its changes are no news to it."""
+        known = baseline.names.get(tool, tool) if tool in baseline.tools else None
+        return known or self._catalogue.shown(exchange, tool)
+
+    def _told(self, exchange: Exchange, baseline: Baseline, drift: dict[str, str]) -> dict[str, str]:
+        return {self._name(exchange, baseline, name) or name: why for name, why in drift.items()}
+
+    def _announce(self, exchange: Exchange, baseline: Baseline, news: dict[str, str]) -> None:
         words = "; ".join(f"`{name}`: {why}" for name, why in sorted(news.items()))
         log.warning("%s: tool definitions changed during a session: %s", exchange.server.id, words)
-        tell(exchange, "tool definitions have changed since this session began", {"tools": news})
+        told = {"tools": self._told(exchange, baseline, news)}
+        tell(exchange, "tool definitions have changed since this session began", told)
         self._report(exchange, {"drift": news, "mode": self._mode})
 
-    def _refusal(self, baseline: Baseline) -> DefinitionsChanged:
+    def _refusal(self, exchange: Exchange, baseline: Baseline) -> DefinitionsChanged:
         return DefinitionsChanged(
             "the server's tools have changed since this session began; start a new session to accept them",
-            data={"tools": baseline.drifted},
+            data={"tools": self._told(exchange, baseline, baseline.drifted)},
         )
