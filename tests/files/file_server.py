@@ -165,7 +165,7 @@ def answer(message: Json, changes: list[str]) -> Json | None:
         case "tools/call":
             try:
                 result = call(params["name"], params.get("arguments") or {})
-            except (OSError, KeyError, ValueError) as error:
+            except (OSError, KeyError, TypeError, ValueError) as error:
                 result = text(f"failed: {error!r}", isError=True)
         case "ping":
             result = {}
@@ -205,7 +205,11 @@ def main() -> None:
         print(f"http://127.0.0.1:{server.server_port}/mcp", flush=True)
         server.serve_forever()
     hidden: list[str] = [word.removeprefix("--hide=") for word in sys.argv if word.startswith("--hide=")]
+    journals = [Path(word.removeprefix("--journal=")) for word in sys.argv if word.startswith("--journal=")]
     for line in sys.stdin:
+        for journal in journals:
+            with journal.open("a") as file:
+                file.write(line)
         found = answer(json.loads(line), hidden)
         if found is not None:
             send(found)

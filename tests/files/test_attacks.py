@@ -40,6 +40,52 @@ def scope_folder(gateway: Gateway, peer: Peer) -> Path:
     return Path(path).parents[2]
 
 
+# What must not get past an adapter
+
+SMUGGLED = [
+    '{"name":"measure","arguments":{"path":"/etc/passwd"},"arguments":{}}',
+    '{"name":"measure","arguments":{"path":"/etc/passwd","path":"HANDLE"}}',
+    '{"name":"measure","name":"plain","arguments":{"path":"/etc/passwd"}}',
+    '{"name":"plain","n\\u0061me":"measure","arguments":{"path":"/etc/passwd"}}',
+    '{"name":"measure","Name":"plain","arguments":{"path":"/etc/passwd"}}',
+    '{"name":"measure","arguments":{"Path":"/etc/passwd"}}',
+    '{"name":"measure","arguments":{"path":"HANDLE","PATH":"/etc/passwd"}}',
+    '{"name":"measure_all","arguments":{"paths":[["/etc/passwd"]]}}',
+    '{"name":"measure_deep","arguments":{"items":"/etc/passwd"}}',
+    '{"name":"measure_deep","arguments":{"items":["/etc/passwd"]}}',
+    '{"name":"measure_deep","arguments":{"items":[[{"path":"/etc/passwd"}]]}}',
+    '{"name":"measure_deep","arguments":{"items":{"path":"/etc/passwd"}}}',
+    '{"name":"measure_deep","arguments":{"items":[{"path":"/etc/passwd","path":"HANDLE"}]}}',
+    '{"name":"measure_deep","arguments":{"items":[{"path":"HANDLE"},{"PATH":"/etc/passwd"}]}}',
+]
+"""Params that one parser reads as a path for a tool with an adapter, another one not."""
+
+
+def test_no_spelling_brings_a_path_to_a_tool_that_takes_files(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    with (
+        serving(tmp_path, file_server("files", f"--journal={journal}")) as gateway,
+        StreamablePeer(gateway, "files") as peer,
+    ):
+        handle = upload(peer, b"a file")
+        for number, smuggled in enumerate(SMUGGLED):
+            params = smuggled.replace("HANDLE", handle)
+            body = f'{{"jsonrpc":"2.0","id":{100 + number},"method":"tools/call","params":{params}}}'
+            headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+            http_request("POST", gateway.url("files"), body.encode(), {**headers, **peer.headers_for({})})
+        calls = [line for line in journal.read_text().splitlines() if '"tools/call"' in line]
+    wired = [line for line in calls if '"name":"plain"' not in line]
+    assert not [line for line in wired if "/etc/passwd" in line]
+    assert not [line for line in calls if '"name":"measure' in line and '"name":"plain"' in line]
+
+
+def test_where_other_values_may_pass_their_shape_is_free(tmp_path: Path) -> None:
+    deep = {"type": "upload_consumer", "tools": ["measure_deep"], "file_path_argument": "items[*].path"}
+    server = file_server(adapters=[{**deep, "accept_other_values": True}])
+    with serving(tmp_path, server) as gateway, StreamablePeer(gateway, "files") as peer:
+        assert "failed: TypeError" in said(peer.tool("measure_deep", {"items": ["/etc/passwd"]}))
+
+
 # What a tool may not hand over: W1
 
 

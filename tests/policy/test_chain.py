@@ -18,8 +18,8 @@ from tests.unit.people import Files, Mailbox, Person
 
 from mooring.errors import RpcError
 from mooring.gateway.exchange import Exchange, Handler, compose
+from mooring.gateway.normalizing import normalize
 from mooring.policy.chain import ORDER, Step, build
-from mooring.policy.items import normalize
 from mooring.policy.telemetry.metrics import DESCRIPTIONS
 from mooring.protocol import jsonrpc
 from mooring.transports.wire import Answer

@@ -19,6 +19,8 @@ class Place(Struct, frozen=True):
     container: Any
     key: Any
     shown: str
+    fits: bool = True
+    """False: it stands on the way to the path, and is nothing that the path could go on in."""
 
     @property
     def value(self) -> Any:
@@ -41,7 +43,12 @@ class ArgumentPath(Struct, frozen=True):
 
     def places(self, root: dict[str, Any]) -> Iterator[Place]:
         """Every value at this path. A list at its end counts as its items, so that one path serves both."""
-        yield from _walk(root, self.steps, "")
+        return (place for place in self.found(root) if place.fits)
+
+    def found(self, root: dict[str, Any]) -> Iterator[Place]:
+        """The same, and whatever a server could take for such a value though the path does not lead there:
+        a text in place of a list, a name in other letters."""
+        return _walk(root, self.steps, "")
 
     def put(self, root: dict[str, Any], value: Any) -> None:
         """Set the value, making the objects on the way; for paths without indexes."""
@@ -66,24 +73,36 @@ def parse(text: str) -> ArgumentPath:
 
 
 def _walk(value: Any, steps: tuple[str | int, ...], shown: str) -> Iterator[Place]:
+    """Below a value that the first step can lead into."""
     step, *rest = steps
-    if isinstance(value, dict) and isinstance(step, str) and step in value:
-        yield from _below(value, step, tuple(rest), f"{shown}.{step}".lstrip("."))
-    elif isinstance(value, list):
-        items = cast("list[Any]", value)
-        if step == ALL:
-            for index in range(len(items)):
-                yield from _below(items, index, tuple(rest), f"{shown}[{index}]")
-        elif isinstance(step, int) and step < len(items):
-            yield from _below(items, step, tuple(rest), f"{shown}[{step}]")
+    if isinstance(value, dict):
+        members, wanted = cast("dict[str, Any]", value), str(step)
+        for name in members:
+            here = f"{shown}.{name}".lstrip(".")
+            if name == wanted:
+                yield from _below(members, name, tuple(rest), here)
+            elif len(name) == len(wanted) and name.casefold() == wanted.casefold():
+                yield Place(members, name, here, fits=False)
+        return
+    items = cast("list[Any]", value)
+    for index in range(len(items)) if step == ALL else (int(step),):
+        if index < len(items):
+            yield from _below(items, index, tuple(rest), f"{shown}[{index}]")
 
 
 def _below(container: Any, key: Any, rest: tuple[str | int, ...], shown: str) -> Iterator[Place]:
     found = container[key]
-    if rest:
+    if not rest:
+        if isinstance(found, list):
+            for index in range(len(cast("list[Any]", found))):
+                yield Place(found, index, f"{shown}[{index}]")
+        else:
+            yield Place(container, key, shown)
+    elif _leads_into(found, rest[0]):
         yield from _walk(found, rest, shown)
-    elif isinstance(found, list):
-        for index in range(len(cast("list[Any]", found))):
-            yield Place(found, index, f"{shown}[{index}]")
-    else:
-        yield Place(container, key, shown)
+    elif found is not None:
+        yield Place(container, key, shown, fits=False)
+
+
+def _leads_into(value: Any, step: str | int) -> bool:
+    return isinstance(value, list) if step == ALL or isinstance(step, int) else isinstance(value, dict)

@@ -33,6 +33,13 @@ class Arguments:
         if name in self._raw and name not in self.values:
             self.values[name] = msgspec.json.decode(self._raw[name])
 
+    def read_like(self, name: str) -> None:
+        """The same, and what differs from it in letters only: many servers take that for the same."""
+        self.read(name)
+        if len(self._raw) > len(self.values):
+            for other in [key for key in self._raw if key != name and key.casefold() == name.casefold()]:
+                self.read(other)
+
     def put_back(self) -> None:
         """Write the request anew: what we looked at is what goes upstream."""
         for name, value in self.values.items():
@@ -42,11 +49,11 @@ class Arguments:
 
 
 def places(arguments: Arguments, files: ToolFiles) -> Iterator[tuple[Consumer, Place]]:
-    """Every value that has to be a handle."""
+    """Every value that has to be a handle, and every one that a server could take for it."""
     for consumer in files.consumers:
         for path in consumer.arguments:
-            arguments.read(path.top)
-            for place in path.places(arguments.values):
+            arguments.read_like(path.top)
+            for place in path.found(arguments.values):
                 yield consumer, place
 
 
@@ -92,6 +99,10 @@ class Resolver:
 
     def _handle(self, consumer: Consumer, place: Place) -> Handle | None:
         value = cast("object", place.value)
+        if not place.fits:
+            if consumer.accept_other_values:
+                return None
+            raise BadUpload(f"`{place.shown}` is not where a file can be named: see the schema of the tool")
         if isinstance(value, str):
             handle = parse(value)
             if handle is not None and handle.kind in ("upload", "artifact"):

@@ -30,6 +30,7 @@ from mooring.files.views import Reach, Views
 from mooring.files.wiring import Wiring, own_exchange
 from mooring.gateway.clients import LegacyClient, ModernClient
 from mooring.gateway.exchange import ANONYMOUS, Client, Exchange, Handler
+from mooring.gateway.normalizing import normalize
 from mooring.gateway.server import Server
 from mooring.protocol import jsonrpc, meta, subscriptions
 from mooring.protocol.subscriptions import RESOURCES_CHANGED, TOOLS_CHANGED
@@ -184,6 +185,7 @@ class FileAdapters:
         return None if self._upload_tool is None else self.shown(self._upload_tool)
 
     async def _call_tool(self, exchange: Exchange, handler: Handler) -> Answer | None:
+        normalize(exchange)  # a tool with an adapter must not hide behind the name of another
         name = meta.text(exchange.read_params().name) or ""
         results = self._results
         if self._is_own(name) and exchange.read_params().request_state:

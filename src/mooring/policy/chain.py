@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from mooring.gateway.exchange import Exchange, Handler, Middleware
+from mooring.gateway.normalizing import normalize
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.items import (
     ABOUT,
@@ -21,7 +22,6 @@ from mooring.policy.items import (
     Absent,
     Listing,
     absent,
-    normalize,
     read_listing,
     set_params,
     subject,

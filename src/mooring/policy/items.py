@@ -28,9 +28,6 @@ LISTS: Final = {
 }
 """Method -> the member of its result that holds the items."""
 RESOURCE_NOT_FOUND: Final = -32002
-_BRACE: Final = ord("{")
-_RULED: Final = frozenset({"name", "arguments", "uri", "ref", "argument", "task"})
-"""Members of params that rules look at."""
 _NAMED_BY: Final = {TOOLS: "name", PROMPTS: "name", RESOURCES: "uri", TEMPLATES: "uriTemplate"}
 _decode_items = msgspec.json.Decoder(list[Raw]).decode
 
@@ -220,34 +217,3 @@ def absent(exchange: Exchange, kind: str, name: str) -> Absent:
 def set_params(exchange: Exchange, parts: dict[str, Raw]) -> None:
     """Give a request new params."""
     exchange.set_params(jsonrpc.assemble(parts))
-
-
-def normalize(exchange: Exchange) -> None:
-    """Write the params anew from what we read of them, so that the server reads the same.
-
-    A member given twice means the first to one parser and the last to another: a rule that looked at one of
-    them must not let the other one through. Tool arguments are what rules look at, one level deep. What has
-    no room for a second member goes on as it came. Some servers (all that use Go's decoder) read names of
-    members whatever their case: there, `Name` beside `name` is a second one, so it is refused.
-    """
-    envelope = exchange.envelope
-    raw = envelope.params
-    if not raw:
-        return
-    parts = jsonrpc.members(raw)
-    for key in parts:
-        if key not in _RULED and key.casefold() in _RULED:
-            raise InvalidParams(f"`{key}` is not a member of params; `{key.casefold()}` is")
-    is_compact = jsonrpc.is_compact_request(exchange.body, envelope) and jsonrpc.is_compact(raw, parts)
-    arguments = parts.get("arguments")
-    if arguments is not None and memoryview(arguments)[0] == _BRACE:
-        inner = jsonrpc.members(arguments)
-        if len(inner) > 1 and len({key.casefold() for key in inner}) != len(inner):
-            raise InvalidParams(
-                "two arguments differ in case only: leave one out, many servers read them as one"
-            )
-        if not jsonrpc.is_compact(arguments, inner):
-            is_compact = False
-            parts["arguments"] = Raw(jsonrpc.assemble(inner))
-    if not is_compact:
-        set_params(exchange, parts)

@@ -1,0 +1,46 @@
+"""Params that every parser reads alike: written anew wherever one could read them otherwise than we did."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Raw
+
+from mooring.errors import InvalidParams
+from mooring.gateway.exchange import Exchange
+from mooring.protocol import jsonrpc
+
+_BRACE: Final = ord("{")
+_RULED: Final = frozenset({"name", "arguments", "uri", "ref", "argument", "task"})
+"""Members of params that rules look at."""
+
+
+def normalize(exchange: Exchange) -> None:
+    """Write the params anew from what we read of them, so that the server reads the same.
+
+    A member given twice means the first to one parser and the last to another: a rule that looked at one of
+    them must not let the other one through. Tool arguments are what rules look at, one level deep. What has
+    no room for a second member goes on as it came. Some servers (all that use Go's decoder) read names of
+    members whatever their case: there, `Name` beside `name` is a second one, so it is refused.
+    """
+    envelope = exchange.envelope
+    raw = envelope.params
+    if not raw:
+        return
+    parts = jsonrpc.members(raw)
+    for key in parts:
+        if key not in _RULED and key.casefold() in _RULED:
+            raise InvalidParams(f"`{key}` is not a member of params; `{key.casefold()}` is")
+    is_compact = jsonrpc.is_compact_request(exchange.body, envelope) and jsonrpc.is_compact(raw, parts)
+    arguments = parts.get("arguments")
+    if arguments is not None and memoryview(arguments)[0] == _BRACE:
+        inner = jsonrpc.members(arguments)
+        if len(inner) > 1 and len({key.casefold() for key in inner}) != len(inner):
+            raise InvalidParams(
+                "two arguments differ in case only: leave one out, many servers read them as one"
+            )
+        if not jsonrpc.is_compact(arguments, inner):
+            is_compact = False
+            parts["arguments"] = Raw(jsonrpc.assemble(inner))
+    if not is_compact:
+        exchange.set_params(jsonrpc.assemble(parts))
