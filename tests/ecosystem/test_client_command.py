@@ -211,6 +211,21 @@ def test_setup_registers_every_client_that_is_found(mooring: Command) -> None:
     assert words == ["proxy", "stdio", "notes", "--config", str(mooring.home / "mooring.yaml")]
 
 
+def test_without_a_gateway_the_file_says_which_servers_are_in_a_group_and_how_they_are_known(
+    mooring: Command,
+) -> None:
+    file = cursor(mooring)
+    (mooring.home / "mooring.yaml").write_text(
+        "mooring: 1\nservers:\n"
+        "  - id: notes\n    group: work\n    upstream: {url: 'http://127.0.0.1:9/mcp'}\n"
+        "  - id: clock\n    run_config: {image: 'uvx://clock', proxy_mode: sse, group: work}\n"
+        "  - id: other\n    upstream: {url: 'http://127.0.0.1:9/mcp'}\n"
+    )
+    mooring.ok("client", "register", "cursor", "--group", "work", "--yes")
+    clock = {"type": "sse", "url": "http://127.0.0.1:7433/mcp/clock/sse"}
+    assert _read(file) == {"notes": NOTES, "clock": clock}
+
+
 def test_unknown_names_are_said(mooring: Command) -> None:
     cursor(mooring)
     assert "is no client we know" in mooring.refusal("client", "register", "cursr", "--yes")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mooring.ecosystem.clients.registration import ClientBook, Registration, ServerAddress
-from mooring.ecosystem.clients.table import BY_ID, CLIENTS, ClientKind, ClientPlaces
+from mooring.ecosystem.clients.registration import ClientBook, Registration
+from mooring.ecosystem.clients.table import BY_ID, CLIENTS, ClientKind, ClientPlaces, ServerAddress
 from mooring.ecosystem.documents.editing import entries
 
 URL = "http://127.0.0.1:7433/mcp/notes"
@@ -112,6 +112,24 @@ def test_an_entry_gets_into_the_right_file_and_out_again(
     book.undo(client)
     assert not path.exists()
     assert book.registrations() == {}
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.id)
+def test_a_server_that_is_known_by_its_sse_address_is_called_so(tmp_path: Path, client: ClientKind) -> None:
+    book = ClientBook(tmp_path / "data", ClientPlaces(tmp_path, "linux"), command, lambda: None)
+    address = ServerAddress("notes", f"{URL}/sse")
+    book.apply(book.plan(client, [address], Registration()), registered=True)
+    found = entries(client.path(ClientPlaces(tmp_path, "linux")).read_text(), client.section)["notes"]
+    expected = dict(EXPECTED[client.id][1])
+    if client.id != "claude-desktop":
+        key = next(key for key, value in expected.items() if value == URL)
+        del expected[key]
+        expected["url" if client.id == "gemini-cli" else key] = f"{URL}/sse"
+        word = "transport" if client.id == "mistral-vibe" else "type"
+        if word in expected:
+            expected[word] = {"mistral-vibe": "http", "opencode": "remote"}.get(client.id, "sse")
+    assert found == expected
+    assert book.own_entries(client) == {"notes": "notes"}
 
 
 def test_where_programs_keep_their_settings_can_be_moved(tmp_path: Path) -> None:

@@ -40,6 +40,15 @@ for line in sys.stdin:
 """
 
 
+EMPTY = '{\n  // mine\n  "mcpServers": {}\n}\n'
+
+
+def names_in(file: Path) -> list[str]:
+    """The servers that stand in a client's file of this kind."""
+    text = "\n".join(line for line in file.read_text().splitlines() if "//" not in line or "http" in line)
+    return sorted(json.loads(text)["mcpServers"])
+
+
 class Running:
     """A gateway on the user's own data directory."""
 
@@ -142,6 +151,80 @@ def test_registered_clients_learn_of_servers_that_come_and_go(gateway: Running) 
     assert '"first"' in file.read_text()
     assert gateway.ask("POST", "/clients/cursor/remove", {})[0] == 200
     assert gateway.ask("POST", "/clients/nobody/remove", {})[0] == 404
+
+
+def test_a_client_of_a_group_sees_what_is_in_the_group(gateway: Running) -> None:
+    file = gateway.mooring.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text(EMPTY)
+    for name, group in (("first", "work"), ("second", "work"), ("third", "play")):
+        assert gateway.ask("POST", "/workloads", workload(gateway, name, group=group))[0] == 201
+    assert gateway.ask("POST", "/clients/cursor/register", {"group": "work"})[0] == 200
+    assert names_in(file) == ["first", "second"]
+    gateway.ask("POST", "/workloads/second/move", {"group": "play"})
+    gateway.ask("POST", "/workloads/third/move", {"group": "work"})
+    assert names_in(file) == ["first", "third"]
+    gateway.ask("DELETE", "/groups/work?with_workloads=true")
+    assert file.read_text() == EMPTY
+
+
+def test_a_group_that_goes_without_its_workloads_is_gone_from_its_clients(gateway: Running) -> None:
+    file = gateway.mooring.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    assert gateway.ask("POST", "/workloads", workload(gateway, "first", group="work"))[0] == 201
+    assert gateway.ask("POST", "/clients/cursor/register", {"group": "work"})[0] == 200
+    gateway.ask("DELETE", "/groups/work")
+    assert names_in(file) == []
+
+
+def test_a_group_names_the_clients_that_see_it(gateway: Running) -> None:
+    for folder in (".cursor", ".kimi", ".factory"):
+        (gateway.mooring.home / folder).mkdir()
+    assert gateway.ask("POST", "/workloads", workload(gateway, "first", group="work"))[0] == 201
+    assert gateway.ask("POST", "/clients/cursor/register", {"group": "work"})[0] == 200
+    assert gateway.ask("POST", "/clients/kimi-cli/register", {})[0] == 200
+    assert gateway.ask("POST", "/clients/factory/register", {"servers": ["other"]})[0] == 200
+    groups = {each["name"]: each["clients"] for each in gateway.ask("GET", "/groups")[1]["groups"]}
+    assert groups == {"default": ["kimi-cli"], "work": ["cursor", "kimi-cli"]}
+    assert gateway.ask("GET", "/groups/work")[1]["clients"] == ["cursor", "kimi-cli"]
+
+
+def test_a_client_is_told_the_address_that_a_server_wants_to_be_known_by(gateway: Running) -> None:
+    files = {"cursor": ".cursor/mcp.json", "gemini-cli": ".gemini/settings.json"}
+    for file in files.values():
+        (gateway.mooring.home / file).parent.mkdir()
+    old = workload(gateway, "old", proxy_mode="sse")
+    url = gateway.ask("POST", "/workloads", old)[1]["url"]
+    assert url.endswith("/mcp/old/sse")
+    for client in files:
+        assert gateway.ask("POST", f"/clients/{client}/register", {})[1]["added"] == ["old"]
+    found = [json.loads((gateway.mooring.home / file).read_text())["mcpServers"] for file in files.values()]
+    assert found == [{"old": {"type": "sse", "url": url}}, {"old": {"url": url}}]
+    assert gateway.ask("DELETE", "/workloads/old")[0] in (200, 204)
+    assert names_in(gateway.mooring.home / ".gemini/settings.json") == []
+
+
+def test_clients_follow_the_servers_of_the_configuration_file(gateway: Running) -> None:
+    file = gateway.mooring.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text(EMPTY)
+    assert gateway.ask("POST", "/clients/cursor/register", {"group": "work"})[0] == 200
+    config = gateway.mooring.data / "gateway.yaml"
+    entry = "servers:\n  - {id: notes, group: GROUP, upstream: {url: 'http://127.0.0.1:9/mcp'}}\n"
+    before = config.read_text()
+    for text, names in (
+        (before + entry.replace("GROUP", "work"), ["notes"]),
+        (before + entry.replace("GROUP", "play"), []),
+        (before + entry.replace("GROUP", "work"), ["notes"]),
+        (before, []),
+    ):
+        config.write_text(text)
+        gateway.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while names_in(file) != names and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert names_in(file) == names
+    assert file.read_text() == EMPTY
 
 
 def test_a_client_file_that_cannot_be_changed_does_not_stop_a_workload(gateway: Running) -> None:

@@ -81,8 +81,6 @@ async def test_a_group_that_is_named_is_made_and_one_in_use_is_not_lost(tmp_path
     async with Store(tmp_path / "mooring.db") as store:
         await store.put(Record("a", b"{}", "work", Status(), 1.0))
         assert [group.name for group in await store.groups()] == ["default", "work"]
-        await store.set_clients("work", ("cursor",))
-        assert (await store.groups())[1].clients == ("cursor",)
         with pytest.raises(sqlite3.IntegrityError):
             await store.delete_group("work")
         await store.move("a", "default", b"{}")

@@ -51,7 +51,7 @@ from mooring.transports.sealing import Seal, load_key
 from mooring.workloads.lifecycle import RestartPolicy
 from mooring.workloads.runconfig import RunConfig
 from mooring.workloads.state import DataDirectory
-from mooring.workloads.store import Store
+from mooring.workloads.store import DEFAULT_GROUP, Store
 from mooring.workloads.supervisor import Supervisor
 from mooring.workloads.supervisor_host import LoginProblem
 from mooring.workloads.supervisor_runtimes import Runtimes
@@ -121,7 +121,7 @@ class Gateway:
             self._sessions,
             self._dispatcher,
             files=lambda: self._files.service,
-            names=self._names,
+            groups=self._groups,
             url_of=self.url_of,
             stop=self.stop_wanted.set,
             credentials=lambda: self._sign_in.credentials,
@@ -229,9 +229,10 @@ class Gateway:
     def _route(self, path: bytes) -> Buffered | None:
         return self._app.route(path)
 
-    def _names(self) -> list[str]:
-        """All servers, running or not: an address is good for as long as its server exists."""
-        return list(dict.fromkeys((*self._entries, *self._supervisor.workloads)))
+    def _groups(self) -> dict[str, str]:
+        """All servers and the group of each, running or not: an address is good while its server exists."""
+        declared = {name: entry.group or DEFAULT_GROUP for name, entry in self._entries.items()}
+        return declared | {name: found.record.group for name, found in self._supervisor.workloads.items()}
 
     async def _know_groups(self, config: schema.Config) -> None:
         """A group that the file names is one that can be asked for."""
@@ -361,6 +362,7 @@ class Gateway:
             for entry in new.values():
                 guard.chain_for(entry)  # what cannot be made is found while nothing has changed
         change = reloading.change_of(self._entries, self._config, config)
+        told = self._management.addresses()
         taken_out = (*change.gone, *change.remade)
         await self._know_groups(config)
         await self._files.open(config, self._app, self._url)
@@ -379,6 +381,7 @@ class Gateway:
         for name in (*change.remade, *change.added):
             await self._add_entry(new[name])
         self._app.use(self._reception.rules(self.servers))
+        await self._management.tell_clients(told)
         await asyncio.gather(*(self._retire(server, workload) for server, workload in retired))
         said = change.in_words()
         return said or ([f"{', '.join(changed)}; no server changed"] if changed else [])

@@ -24,7 +24,7 @@ from mooring.workloads.store import Store
 from mooring.workloads.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from mooring.ecosystem.clients.registration import ServerAddress
+    from mooring.ecosystem.clients.table import ServerAddress
     from mooring.files.service import FileService
     from mooring.interfaces.rest.ecosystem import Ecosystem
 
@@ -40,7 +40,7 @@ class Management:
         dispatcher: Dispatcher,
         *,
         files: Callable[[], FileService | None],
-        names: Callable[[], list[str]],
+        groups: Callable[[], dict[str, str]],
         url_of: Callable[[str], str],
         stop: Callable[[], None],
         credentials: Callable[[], Credentials],
@@ -51,7 +51,7 @@ class Management:
         self._sessions = sessions
         self._dispatcher = dispatcher
         self._files = files
-        self._names = names
+        self._groups = groups
         self._url_of = url_of
         self._stop = stop
         self._credentials = credentials
@@ -98,8 +98,12 @@ class Management:
         )
         operations = [
             *system.table(),
-            *self.ecosystem.table(WorkloadOperations(self._supervisor, groups, self._url_of).table()),
-            *GroupOperations(groups, self._supervisor).table(),
+            *self.ecosystem.table(
+                [
+                    *WorkloadOperations(self._supervisor, groups, self._url_of).table(),
+                    *GroupOperations(groups, self._supervisor, self.ecosystem.clients.seeing).table(),
+                ]
+            ),
             *FileOperations(self._files, local).table(),
             *ApprovalOperations(lambda: Requests(config.storage.root / APPROVALS)).table(),
             *KeyOperations(lambda: KeyStore(self._keys_file())).table(),
@@ -114,7 +118,7 @@ class Management:
         return Ecosystem(
             self._config.storage.root,
             dict(os.environ),
-            self._addresses,
+            self.addresses,
             lambda: self._url_of("").removesuffix("/mcp/"),
         )
 
@@ -124,10 +128,19 @@ class Management:
 
         return open_store(self.ecosystem.secrets).get(name)
 
-    def _addresses(self) -> list[ServerAddress]:
-        from mooring.ecosystem.clients.registration import ServerAddress  # noqa: PLC0415
+    def addresses(self) -> list[ServerAddress]:
+        """All servers as clients are told of them."""
+        from mooring.ecosystem.clients.table import ServerAddress  # noqa: PLC0415
 
-        groups = {name: workload.record.group for name, workload in self._supervisor.workloads.items()}
-        return [
-            ServerAddress(name, self._url_of(name), groups.get(name, "default")) for name in self._names()
-        ]
+        workloads = self._supervisor.workloads
+
+        def told(name: str) -> str:
+            url = self._url_of(name)
+            return workloads[name].config.told(url) if name in workloads else url
+
+        return [ServerAddress(name, told(name), group) for name, group in self._groups().items()]
+
+    async def tell_clients(self, before: list[ServerAddress]) -> None:
+        """Bring the files of registered clients up to what has become of these servers."""
+        if self.addresses() != before:
+            await self.ecosystem.clients.tell(before)

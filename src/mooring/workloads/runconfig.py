@@ -224,6 +224,10 @@ class RunConfig:
         except ValueError as error:
             raise InvalidRunConfig(f"`session_ttl`: {error}") from error
 
+    def told(self, url: str) -> str:
+        """The address that clients are told of a server at this one; both kinds are always served."""
+        return f"{url}/sse" if self.fields.proxy_mode == "sse" else url
+
     @property
     def package(self) -> str:
         """What runs, in the words of whoever asked for it."""

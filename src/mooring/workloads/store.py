@@ -29,8 +29,7 @@ T = TypeVar("T")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS groups (
     name TEXT PRIMARY KEY,
-    created_at REAL NOT NULL,
-    clients TEXT NOT NULL DEFAULT '[]'
+    created_at REAL NOT NULL
 ) STRICT;
 CREATE TABLE IF NOT EXISTS workloads (
     name TEXT PRIMARY KEY,
@@ -79,11 +78,10 @@ class Record(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """Servers with one purpose, and the clients that are told about them."""
+    """Servers with one purpose."""
 
     name: str
     created_at: float
-    clients: tuple[str, ...] = ()
 
 
 class Store:
@@ -147,7 +145,7 @@ class Store:
     async def groups(self) -> list[Group]:
         return await self._run(
             lambda connection: [
-                Group(row["name"], row["created_at"], tuple(msgspec.json.decode(row["clients"])))
+                Group(row["name"], row["created_at"])
                 for row in connection.execute("SELECT * FROM groups ORDER BY name")
             ]
         )
@@ -157,12 +155,6 @@ class Store:
 
     async def delete_group(self, name: str) -> None:
         await self._run(lambda connection: connection.execute("DELETE FROM groups WHERE name = ?", (name,)))
-
-    async def set_clients(self, group: str, clients: tuple[str, ...]) -> None:
-        """Which clients are told about the servers of this group."""
-        values = (msgspec.json.encode(clients).decode(), group)
-        sql = "UPDATE groups SET clients = ? WHERE name = ?"
-        await self._run(lambda connection: connection.execute(sql, values))
 
     # Tasks that servers keep
 

@@ -15,7 +15,7 @@ from mooring.durable import locked, private_folder, replace_file
 from mooring.ecosystem.clients import editing
 from mooring.ecosystem.clients.editing import Change, ClientFileError, Edit
 from mooring.ecosystem.clients.journal import Journal, Record, Seal
-from mooring.ecosystem.clients.table import ClientKind, ClientPlaces
+from mooring.ecosystem.clients.table import ClientKind, ClientPlaces, ServerAddress
 from mooring.ecosystem.documents.editing import DocumentError, Entry, entries
 
 # Where we listen when nobody said otherwise; what stands at other ports may be somebody else's.
@@ -26,15 +26,6 @@ _DEFAULT_URL = re.compile(
 
 CommandFor = Callable[[str], list[str]]
 """What a client starts to reach the server with this id, if it cannot take a URL."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerAddress:
-    """One of our servers as a client reaches it. The URL stays the same as long as the server exists."""
-
-    id: str
-    url: str
-    group: str = "default"
 
 
 class Registration(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -50,6 +41,10 @@ class Registration(msgspec.Struct, frozen=True, omit_defaults=True):
     def wants(self, server: ServerAddress) -> bool:
         in_group = self.group is None or server.group == self.group
         return in_group and (self.servers is None or server.id in self.servers)
+
+    def sees(self, group: str) -> bool:
+        """Whether it wants whatever is in this group."""
+        return self.servers is None and self.group in (None, group)
 
 
 class Registrations(msgspec.Struct, frozen=True):
@@ -127,7 +122,7 @@ class ClientBook:
         conflicts = tuple(name for name in wanted if name in current and name not in own)
         puts: dict[str, Entry] = {}
         for name, server in wanted.items():
-            entry = client.entry(name, server.url, self._command(server.id))
+            entry = client.entry(name, server, self._command(server.id))
             if (replacing or name not in conflicts) and current.get(name) != entry:
                 puts[name] = _merged(current.get(name, {}) if name in own else {}, entry, client)
         puts = {name: entry for name, entry in puts.items() if current.get(name) != entry}
@@ -182,17 +177,21 @@ class ClientBook:
         return record
 
     def server_came(self, server: ServerAddress, kinds: Mapping[str, ClientKind]) -> dict[str, str]:
-        """Tell all registered clients of a new server; the answer is what went wrong, by client."""
+        """Tell all registered clients of a server that is new or has changed.
+
+        The answer is what went wrong, by client.
+        """
 
         def tell(client: ClientKind, registration: Registration) -> None:
             if not registration.wants(server):
+                self._drop(client, registration, server.id)
                 return
             own = self.own_entries(client)
             name = next((name for name, each in own.items() if each == server.id), server.id)
             current = self._entries(client)
             if name in current and name not in own:
                 raise ClientFileError(conflict_text(client, [name]))
-            entry = client.entry(name, server.url, self._command(server.id))
+            entry = client.entry(name, server, self._command(server.id))
             puts = {} if current.get(name) == entry else {name: _merged(current.get(name, {}), entry, client)}
             self._change(client, Edit(puts), with_names(registration, {name: server.id}))
 
@@ -201,13 +200,13 @@ class ClientBook:
     def server_went(self, server: str, kinds: Mapping[str, ClientKind]) -> dict[str, str]:
         """Take a removed server out of all registered clients' files."""
 
-        def tell(client: ClientKind, registration: Registration) -> None:
-            names = tuple(name for name, each in self.own_entries(client).items() if each == server)
-            left = {name: each for name, each in registration.entries.items() if each != server}
-            if names or left != registration.entries:
-                self._change(client, Edit(drops=names), msgspec.structs.replace(registration, entries=left))
+        return self._each_client(kinds, lambda client, registration: self._drop(client, registration, server))
 
-        return self._each_client(kinds, tell)
+    def _drop(self, client: ClientKind, registration: Registration, server: str) -> None:
+        names = tuple(name for name, each in self.own_entries(client).items() if each == server)
+        left = {name: each for name, each in registration.entries.items() if each != server}
+        if names or left != registration.entries:
+            self._change(client, Edit(drops=names), msgspec.structs.replace(registration, entries=left))
 
     def _change(self, client: ClientKind, edit: Edit, registration: Registration) -> None:
         change = editing.preview(client.path(self._places), client.section, edit)

@@ -13,6 +13,20 @@ Base = Literal["home", "application", "configuration"]
 
 
 @dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """One of our servers as a client reaches it. The URL stays the same as long as the server exists."""
+
+    id: str
+    url: str
+    group: str = "default"
+
+    @property
+    def is_sse(self) -> bool:
+        """Whether this is the address for HTTP+SSE."""
+        return self.url.endswith(f"/mcp/{self.id}/sse")
+
+
+@dataclass(frozen=True, slots=True)
 class ClientKind:
     """One client program."""
 
@@ -25,6 +39,10 @@ class ClientKind:
     url_key: str = "url"
     type_key: str = "type"
     type_value: str | None = None
+    sse_value: str = "sse"
+    """What it calls HTTP+SSE, if it has a word for what a server speaks."""
+    sse_url_key: str | None = None
+    """Where the address of HTTP+SSE stands, if elsewhere."""
     extra: tuple[tuple[str, Any], ...] = ()
     windows_file: tuple[Base, str] | None = None
     """Where Windows differs by more than the base folder."""
@@ -49,14 +67,15 @@ class ClientKind:
             return True
         return path.parent not in shared and path.parent.is_dir()
 
-    def entry(self, name: str, url: str, command: list[str]) -> Entry:
+    def entry(self, name: str, address: ServerAddress, command: list[str]) -> Entry:
         """What stands in its file for one of our servers."""
         if self.launches_commands:
             return {"command": command[0], "args": command[1:]}
         made: Entry = {"name": name} if self.id == "goose" else {}
         if self.type_value is not None:
-            made[self.type_key] = self.type_value
-        return {**made, self.url_key: url, **dict(self.extra)}
+            made[self.type_key] = self.sse_value if address.is_sse else self.type_value
+        url_key = self.sse_url_key if address.is_sse and self.sse_url_key else self.url_key
+        return {**made, url_key: address.url, **dict(self.extra)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +145,9 @@ CLIENTS: tuple[ClientKind, ...] = (
     ClientKind("copilot-cli", "Copilot CLI", "home", ".copilot/mcp-config.json", _SERVERS, type_value="http"),
     ClientKind("cursor", "Cursor", "home", ".cursor/mcp.json", _SERVERS, type_value="http"),
     ClientKind("factory", "Factory", "home", ".factory/mcp.json", _SERVERS, type_value="http"),
-    ClientKind("gemini-cli", "Gemini CLI", "home", ".gemini/settings.json", _SERVERS, "httpUrl"),
+    ClientKind(
+        "gemini-cli", "Gemini CLI", "home", ".gemini/settings.json", _SERVERS, "httpUrl", sse_url_key="url"
+    ),
     ClientKind(
         "goose",
         "Goose",
@@ -149,6 +170,7 @@ CLIENTS: tuple[ClientKind, ...] = (
         Section("toml", "mcp_servers", "list"),
         type_key="transport",
         type_value="streamable-http",
+        sse_value="http",
     ),
     ClientKind(
         "opencode",
@@ -157,6 +179,7 @@ CLIENTS: tuple[ClientKind, ...] = (
         "opencode/opencode.json",
         Section("json", "mcp"),
         type_value="remote",
+        sse_value="remote",
         windows_file=("home", ".config/opencode/opencode.json"),
     ),
     ClientKind(

@@ -13,7 +13,7 @@ from mooring.ecosystem.clients import editing
 from mooring.ecosystem.clients.editing import ClientFileError, Edit
 from mooring.ecosystem.clients.journal import Record
 from mooring.ecosystem.clients.registration import ClientBook, CommandFor, Plan, Registration, with_names
-from mooring.ecosystem.clients.table import ClientKind, ClientPlaces
+from mooring.ecosystem.clients.table import ClientKind, ClientPlaces, ServerAddress
 from mooring.ecosystem.documents.editing import DocumentError, Section, entries
 from mooring.ecosystem.importers.found import FoundFile
 from mooring.ecosystem.importers.planning import ImportPlan, as_configuration
@@ -46,7 +46,9 @@ class Surroundings:
         """The client's entries, under their own names, as entries that lead to us."""
         puts = {
             each.server.name: client.entry(
-                each.server.name, f"{base_url}/mcp/{each.id}", self.command(each.id)
+                each.server.name,
+                ServerAddress(each.id, f"{base_url}/mcp/{each.id}"),
+                self.command(each.id),
             )
             for each in plan.servers
         }

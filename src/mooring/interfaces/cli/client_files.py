@@ -17,10 +17,9 @@ from mooring.ecosystem.clients.registration import (
     CommandFor,
     Plan,
     Registration,
-    ServerAddress,
     conflict_text,
 )
-from mooring.ecosystem.clients.table import BY_ID, CLIENTS, ClientKind
+from mooring.ecosystem.clients.table import BY_ID, CLIENTS, ClientKind, ServerAddress
 from mooring.interfaces.cli import client_api
 from mooring.interfaces.cli.asking import confirmed, show_diff
 from mooring.interfaces.cli.failure import Failed

@@ -10,12 +10,14 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from mooring.config.loading import ConfigError, load
-from mooring.config.schema import Config
-from mooring.ecosystem.clients.registration import ServerAddress
+from mooring.config.running import is_run, run_config_of
+from mooring.config.schema import Config, Server
+from mooring.ecosystem.clients.table import ServerAddress
 from mooring.interfaces.cli.control_api import UnixConnection, get_json
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.gateway_socket import answers, find_socket, refusal
 from mooring.interfaces.cli.service_daemon import gateway_socket
+from mooring.workloads.store import DEFAULT_GROUP
 
 # A first start may download a package and build an image.
 RUN_SECONDS = 600.0
@@ -27,22 +29,19 @@ def server_addresses(arguments: argparse.Namespace) -> list[ServerAddress]:
         status = get_json(find_socket(arguments), "/api/v1/status")
     except Failed:
         return _configured(arguments)
-    groups = _groups(find_socket(arguments))
+    told = {address.id: address for address in _workloads(find_socket(arguments))}
     servers = cast("list[dict[str, Any]]", status.get("servers", []))
-    return [
-        ServerAddress(str(each["id"]), str(each["url"]), groups.get(str(each["id"]), "default"))
-        for each in servers
-    ]
+    return [told.get(str(each["id"])) or ServerAddress(str(each["id"]), str(each["url"])) for each in servers]
 
 
-def _groups(socket: Path) -> dict[str, str]:
-    """Workload -> group; a gateway without workloads has none."""
+def _workloads(socket: Path) -> list[ServerAddress]:
+    """What the gateway runs, with the address that clients are to be told; it may run nothing."""
     try:
         listed = get_json(socket, "/api/v1/workloads")
     except Failed:
-        return {}
+        return []
     workloads = cast("list[dict[str, Any]]", listed.get("workloads", []))
-    return {str(each.get("name")): str(each.get("group") or "default") for each in workloads}
+    return [ServerAddress(str(each["name"]), str(each["url"]), str(each["group"])) for each in workloads]
 
 
 def _configured(arguments: argparse.Namespace) -> list[ServerAddress]:
@@ -55,7 +54,15 @@ def _configured(arguments: argparse.Namespace) -> list[ServerAddress]:
         config = load(file)
     except ConfigError as error:
         raise Failed(str(error)) from error
-    return [ServerAddress(server.id, f"{base_url(config)}/mcp/{server.id}") for server in config.servers]
+    return [_declared(server, f"{base_url(config)}/mcp/{server.id}") for server in config.servers]
+
+
+def _declared(entry: Server, url: str) -> ServerAddress:
+    """A server of the file as clients are to know it."""
+    if not is_run(entry):
+        return ServerAddress(entry.id, url, entry.group or DEFAULT_GROUP)
+    config = run_config_of(entry)
+    return ServerAddress(entry.id, config.told(url), config.fields.group or DEFAULT_GROUP)
 
 
 def base_url(config: Config) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
 
@@ -15,14 +15,21 @@ from mooring.ecosystem.clients.registration import (
     ClientBook,
     Plan,
     Registration,
-    ServerAddress,
     conflict_text,
 )
-from mooring.ecosystem.clients.table import BY_ID, CLIENTS, ClientKind, ClientPlaces
+from mooring.ecosystem.clients.table import BY_ID, CLIENTS, ClientKind, ClientPlaces, ServerAddress
 from mooring.interfaces.rest.operations import ApiError, Call, Operation
 
 log = logging.getLogger(__name__)
 Addresses = Callable[[], list[ServerAddress]]
+_WATCHED: Final = {
+    ("POST", "/workloads"),
+    ("POST", "/workloads/delete"),
+    ("POST", "/workloads/{name}/move"),
+    ("DELETE", "/workloads/{name}"),
+    ("DELETE", "/groups/{name}"),
+}
+"""After these there may be other servers, or other ones in a group."""
 
 
 class ClientView(Struct, frozen=True):
@@ -95,32 +102,38 @@ class ClientOperations:
         ]  # fmt: skip
 
     def following(self, operations: list[Operation]) -> list[Operation]:
-        """The operations on workloads, each followed by what clients must be told about it."""
-        watched = {("POST", "/workloads"), ("DELETE", "/workloads/{name}"), ("POST", "/workloads/delete")}
+        """The operations on workloads and groups, each followed by what clients must be told about it."""
         return [
             replace(each, handler=self._followed(each.handler))
-            if (each.method, each.path) in watched
+            if (each.method, each.path) in _WATCHED
             else each
             for each in operations
         ]
 
+    def seeing(self, group: str) -> list[str]:
+        """The registered clients that see all of a group."""
+        found = self._book.registrations().items()
+        return sorted(client for client, registration in found if registration.sees(group))
+
     def _followed(self, handler: Callable[[Call], Awaitable[object]]) -> Callable[[Call], Awaitable[object]]:
         async def followed(call: Call) -> object:
-            before = {server.id for server in self._addresses()}
+            before = self._addresses()
             try:
                 return await handler(call)
             finally:
-                await self._tell(before)
+                await self.tell(before)
 
         return followed
 
-    async def _tell(self, before: set[str]) -> None:
-        """A client whose file cannot be changed must not undo what happened to the workload."""
-        now = {server.id: server for server in self._addresses()}
+    async def tell(self, before: list[ServerAddress]) -> None:
+        """What changed since then; a client whose file cannot be changed must not undo what happened."""
+        now, known = self._addresses(), set(before)
+        gone = {server.id for server in before} - {server.id for server in now}
         async with self.lock:
-            for name in now.keys() - before:
-                _warn(await asyncio.to_thread(self._book.server_came, now[name], BY_ID))
-            for name in before - now.keys():
+            for server in now:
+                if server not in known:
+                    _warn(await asyncio.to_thread(self._book.server_came, server, BY_ID))
+            for name in sorted(gone):
                 _warn(await asyncio.to_thread(self._book.server_went, name, BY_ID))
 
     async def list(self, _call: Call) -> ClientList:

@@ -42,7 +42,7 @@ class Ecosystem:
             return [program, "proxy", "stdio", server, "--socket", str(socket_in(root))]
 
         book = ClientBook(root, places, command, self._store)
-        self._clients = ClientOperations(book, places, addresses)
+        self.clients = ClientOperations(book, places, addresses)
         self._surroundings = Surroundings(book, places, command)
         self._addresses = addresses
         self._url = url
@@ -50,19 +50,19 @@ class Ecosystem:
         self._registries = Registries(root, lambda name: open_store(self.secrets).get(name))
 
     def table(self, workloads: list[Operation]) -> list[Operation]:
-        """All operations; those on workloads also keep clients' files in step."""
-        workloads = self._clients.following(workloads)
+        """All operations; those on workloads and groups also keep clients' files in step."""
+        workloads = self.clients.following(workloads)
         takeovers = TakeOverOperations(
             self._surroundings,
             self._addresses,
             self._url,
             lambda: open_store(self.secrets),
             workloads,
-            self._clients.lock,
+            self.clients.lock,
         )
         return [
             *workloads,
-            *self._clients.table(),
+            *self.clients.table(),
             *takeovers.table(),
             *RegistryOperations(self._registries).table(),
             *SecretOperations(self.secrets, self._environment).table(),

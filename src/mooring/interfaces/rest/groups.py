@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -9,6 +11,7 @@ from msgspec import Meta, Struct
 from mooring.interfaces.rest.operations import Call, Operation
 from mooring.interfaces.rest.views import GroupList, GroupView, group_view
 from mooring.workloads.groups import Groups
+from mooring.workloads.store import Group
 from mooring.workloads.supervisor import Supervisor
 
 
@@ -28,9 +31,13 @@ class RemoveQuery(Struct, frozen=True, forbid_unknown_fields=True):
 class GroupOperations:
     """What the API does with groups."""
 
-    def __init__(self, groups: Groups, supervisor: Supervisor) -> None:
+    def __init__(
+        self, groups: Groups, supervisor: Supervisor, clients_of: Callable[[str], list[str]]
+    ) -> None:
+        """`clients_of` says which clients see a group; it reads a file."""
         self._groups = groups
         self._supervisor = supervisor
+        self._clients_of = clients_of
 
     def table(self) -> list[Operation]:
         return [
@@ -47,18 +54,19 @@ class GroupOperations:
         ]  # fmt: skip
 
     async def list(self, _call: Call) -> GroupList:
-        return GroupList(
-            [group_view(group, self._supervisor.in_group(group.name)) for group in await self._groups.all()]
-        )
+        return GroupList([await self._view(group) for group in await self._groups.all()])
 
     async def create(self, call: Call) -> GroupView:
         body: NewGroup = call.body
-        return group_view(await self._groups.create(body.name), [])
+        return await self._view(await self._groups.create(body.name))
 
     async def show(self, call: Call) -> GroupView:
-        group = await self._groups.get(call.path["name"])
-        return group_view(group, self._supervisor.in_group(group.name))
+        return await self._view(await self._groups.get(call.path["name"]))
 
     async def remove(self, call: Call) -> None:
         query: RemoveQuery = call.query
         await self._groups.remove(call.path["name"], with_workloads=query.with_workloads)
+
+    async def _view(self, group: Group) -> GroupView:
+        clients = await asyncio.to_thread(self._clients_of, group.name)
+        return group_view(group, self._supervisor.in_group(group.name), clients)

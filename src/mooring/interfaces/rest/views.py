@@ -78,7 +78,7 @@ class GroupView(Struct, frozen=True):
     name: str
     created_at: str
     workloads: list[str]
-    clients: list[str]
+    clients: Annotated[list[str], Meta(description="The registered clients that see all of it.")]
 
 
 class GroupList(Struct, frozen=True):
@@ -90,11 +90,10 @@ def view_of(workload: Workload, url_of: UrlOf) -> WorkloadView:
     fields = workload.config.fields
     given = fields.permission_profile_name_or_path
     profile = "custom" if fields.permission_profile is not None else given or "none"
-    sse = fields.proxy_mode == "sse"
     return WorkloadView(
         name=workload.name,
         package=workload.config.package,
-        url=url_of(workload.name) + ("/sse" if sse else ""),
+        url=workload.config.told(url_of(workload.name)),
         own_url=workload.own_url,
         status=workload.status.phase.value,
         status_context=workload.status.context,
@@ -141,9 +140,9 @@ async def detail_of(workload: Workload, url_of: UrlOf) -> WorkloadDetail:
     )
 
 
-def group_view(group: Group, members: list[Workload]) -> GroupView:
+def group_view(group: Group, members: list[Workload], clients: list[str]) -> GroupView:
     names = sorted(workload.name for workload in members)
-    return GroupView(group.name, timestamp(group.created_at), names, list(group.clients))
+    return GroupView(group.name, timestamp(group.created_at), names, clients)
 
 
 def timestamp(seconds: float) -> str:
