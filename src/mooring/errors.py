@@ -68,6 +68,8 @@ class RpcError(MooringError):
     """An error that answers one JSON-RPC request."""
 
     code = INTERNAL_ERROR
+    by: str | None = None
+    """Which middleware refused the request, if one did: for the audit, not for the client."""
 
     def __init__(self, message: str, *, code: int | None = None, data: object = None) -> None:
         super().__init__(message)
@@ -115,6 +117,7 @@ class TooMuch(RpcError):
     """A limit is reached; `retry_seconds` says when to try again (in `Retry-After` too, with a 429)."""
 
     code = RATE_LIMITED
+    by = "rate limits"
 
     def __init__(self, what: str, retry_seconds: float) -> None:
         self.retry_seconds = max(1, ceil(retry_seconds))

@@ -10,6 +10,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from tests.policy.shelf import Shelf, tool
 from tests.support.gateway import Gateway, http_server, running_gateway, stdio_server
 from tests.support.peers import SsePeer, StdioPeer
 
+from mooring.policy.audit.delegation import delegation_of
 from mooring.policy.audit.ledger import Ledger, SigningKey, head_file, rotated_files
 from mooring.policy.audit.streamed import FailureScan
 from mooring.policy.audit.verifying import public_key, verify
@@ -287,6 +289,68 @@ def test_an_answer_that_flows_through_is_written_down_before_its_end(
         assert [event["outcome"] for event in calls] == [outcome]
         assert calls[0]["metadata"]["extra"]["streamed"]
         assert calls[0]["metadata"]["extra"]["response_size_bytes"] == len(said.body)
+
+
+@pytest.mark.e2e
+def test_the_beginning_of_an_answer_that_flows_through_is_kept_if_wanted(tmp_path: Path) -> None:
+    section = {"enabled": True, "include_response_data": True, "max_data_bytes": 200}
+    with (
+        http_server("one", tmp_path / "journal") as server,
+        running_gateway(tmp_path, [server], audit=section) as gateway,
+    ):
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        said = caller.tool("big", {"bytes": 3_000_000})
+        [call] = [event for event in events(gateway) if event["type"] == "mcp_tool_call"]
+        assert call["metadata"]["extra"]["streamed"]
+        kept = call["data"]["response"]
+        assert kept["bytes"] == len(said.body)
+        assert said.body.decode().startswith(kept["truncated"])
+        assert len(kept["truncated"]) == 200
+
+
+@pytest.mark.e2e
+def test_a_renamed_tool_is_written_down_under_both_names_and_with_what_it_is(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "s", tool("pay", annotations={"destructiveHint": True}), tool("say"))
+    tools = {"override": {"pay": {"name": "transfer"}}}
+    with (
+        shelf.http("one", tools=tools, group="money") as server,
+        running_gateway(tmp_path, [server], audit={"enabled": True}, limits=ONE_CALL_OF_SAY) as gateway,
+    ):
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        for name in ("transfer", "pay", "say", "say"):
+            caller.tool(name)
+        calls = [event for event in events(gateway) if event["type"] == "mcp_tool_call"]
+        target = calls[0]["target"]
+        assert (target["name"], target["own_name"], target["group"]) == ("transfer", "pay", "money")
+        assert target["hints"] == {"destructiveHint": True}
+        assert calls[0]["definition_hash"]
+        assert calls[0]["metadata"]["extra"]["request_id"] == 1
+        assert "hints" not in calls[2]["target"]
+        refused = [call["metadata"]["extra"].get("refused_by") for call in calls]
+        assert refused == [None, "filter and override", None, "rate limits"]
+
+
+ONE_CALL_OF_SAY = {"rate": [{"count": 1, "tools": ["say"]}]}
+
+
+def test_who_acts_for_whom_is_told_as_far_as_it_can_be_read() -> None:
+    assert delegation_of({"sub": "alice"}) is None
+    inner = {"sub": "agent", "iss": "https://a.example", "act": {"sub": "robot"}}
+    found = delegation_of({"act": inner})
+    assert msgspec.to_builtins(found) == {
+        "chain": [{"sub": "agent", "iss": "https://a.example"}, {"sub": "robot"}]
+    }
+    assert msgspec.to_builtins(delegation_of({"act": inner}, 1)) == {
+        "chain": [{"sub": "agent", "iss": "https://a.example"}],
+        "truncated": True,
+        "omitted": 1,
+    }
+    broken = msgspec.to_builtins(delegation_of({"act": {"sub": "agent", "act": "robot"}}))
+    assert broken["chain"] == [{"sub": "agent"}]
+    assert broken["malformed"]
+    assert broken["malformedReason"]
 
 
 VALUES = st.recursive(

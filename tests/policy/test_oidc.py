@@ -266,3 +266,15 @@ def test_while_the_provider_is_away_known_keys_count_and_unknown_ones_do_not(
             assert (said.status, "retry-after" in said.headers) == (503, True)
     finally:
         issuer.up = True
+
+
+def test_who_acts_for_a_caller_is_written_down(issuer: Issuer, tmp_path: Path) -> None:
+    auth = {"mode": "oidc", "issuer": issuer.address, "audience": "urn:us"}
+    servers = [stdio_server("one", tmp_path / "journal")]
+    with running_gateway(tmp_path, servers, auth=auth, audit={"enabled": True}) as gateway:
+        acting = {"sub": "agent", "act": {"sub": "robot", "iss": "https://robots.example"}}
+        assert caller(gateway, issuer.token(act=acting)).initialize().status == 200
+        line = json.loads((tmp_path / "data" / "audit.log").read_text().splitlines()[0])
+    assert line["subjects"]["user"] == "alice"
+    chain = [{"sub": "agent"}, {"sub": "robot", "iss": "https://robots.example"}]
+    assert line["delegation"] == {"chain": chain}

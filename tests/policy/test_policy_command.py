@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.policy.caller import Caller
+from tests.policy.shelf import Shelf, tool
+from tests.support.gateway import Gateway, running_gateway
 
 from mooring.interfaces.cli.main import main
 
@@ -93,7 +96,7 @@ def test_recorded_calls_are_decided_anew(folder: Path, capsys: pytest.CaptureFix
                 "type": "mcp_tool_call",
                 "logged_at": "2026-01-01T00:00:00.000000Z",
                 "outcome": outcome,
-                "subjects": {"user": "alice", "user_id": "key:1"},
+                "subjects": {"user": "alice", "user_id": "key:1", "claims": {"sub": "alice"}},
                 "target": target,
                 "data": {"request": {"name": "pay", "arguments": {"amount": amount}}},
             }
@@ -107,6 +110,76 @@ def test_recorded_calls_are_decided_anew(folder: Path, capsys: pytest.CaptureFix
     (folder / "wider.cedar").write_text("permit(principal, action, resource);")
     assert main(["policy", "simulate", "--file", "audit.log", "--policies", "wider.cedar"]) == 0
     assert "denied" in capsys.readouterr().out
+
+
+LIVE = """
+permit(principal, action == Action::"call_tool", resource) when { resource has readOnlyHint };
+permit(principal, action == Action::"call_tool", resource == Tool::"pay")
+when { context has arg_amount && context.arg_amount <= 100 };
+permit(principal in THVGroup::"readers", action, resource == Tool::"say");
+"""
+
+
+@pytest.mark.e2e
+def test_the_same_policies_decide_recorded_calls_the_same_again(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "s", tool("look", annotations={"readOnlyHint": True}), tool("pay"), tool("say"))
+    (tmp_path / "p.cedar").write_text(LIVE)
+    settings: dict[str, Any] = {
+        "authorization": {"type": "cedarv1", "policies": "p.cedar"},
+        "audit": {"enabled": True, "include_request_data": True, "include_claims": True},
+        "limits": {"rate": [{"count": 1, "tools": ["look"]}]},
+    }
+    tools = {"override": {"pay": {"name": "transfer"}}}
+    with shelf.http("one", tools=tools) as server, running_gateway(tmp_path, [server], **settings) as gateway:
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        for name, arguments in (
+            ("look", {}),
+            ("look", {}),  # too often
+            ("transfer", {"amount": 5}),
+            ("transfer", {"amount": 500}),
+            ("transfer", {"amount": 5, "note": "x" * 3_000}),  # not kept whole
+            ("transfer", {"amount": 5, "token": "hush"}),  # blotted out
+            ("pay", {"amount": 5}),  # not a name for clients
+            ("say", {}),
+        ):
+            caller.tool(name, arguments)
+        said = simulated(gateway)
+        assert said == {
+            "calls": 8,
+            "changed": [],
+            "refused_otherwise": 2,
+            "without_claims": 0,
+            "without_arguments": 2,
+        }
+        (tmp_path / "none.cedar").write_text("forbid(principal, action, resource);")
+        said = simulated(gateway, "--policies", str(tmp_path / "none.cedar"))
+        assert len(said["changed"]) == 4, "what was allowed"
+
+
+def simulated(gateway: Gateway, *words: str) -> dict[str, Any]:
+    config = str(gateway.folder / "mooring.yaml")
+    said = gateway.command("policy", "simulate", "--config", config, "--format", "json", *words)
+    assert said.returncode == 0, said.stderr
+    return json.loads(said.stdout)
+
+
+def test_callers_whose_claims_were_not_kept_are_left_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    event = {
+        "audit_id": "x-0",
+        "type": "mcp_tool_call",
+        "logged_at": "2026-01-01T00:00:00.000000Z",
+        "outcome": "success",
+        "subjects": {"user": "bob", "user_id": "key:1"},
+        "target": {"endpoint": "/mcp/wiki", "method": "tools/call", "type": "tool", "name": "search"},
+    }
+    (folder / "audit.log").write_text(json.dumps(event))
+    assert main(["policy", "simulate", "--file", "audit.log"]) == 0
+    said = capsys.readouterr().err
+    assert "0 of 1 recorded calls would be decided otherwise" in said
+    assert "left out: 1 whose callers' claims were not written down" in said
 
 
 def test_a_mistake_in_a_policy_is_an_error_with_its_line(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import http.server
 import json
 import threading
@@ -13,9 +14,8 @@ from typing import Any
 import pytest
 from tests.policy.caller import Caller
 from tests.policy.shelf import Shelf, tool
-from tests.support.gateway import running_gateway
-
-from mooring.policy.webhooks import signature
+from tests.support.gateway import running_gateway, stdio_server
+from tests.support.peers import SsePeer, StdioPeer, StreamablePeer
 
 pytestmark = pytest.mark.e2e
 Json = dict[str, Any]
@@ -37,9 +37,8 @@ class Judge:
                 asked = json.loads(body)
                 stamp = self.headers.get("X-ToolHive-Timestamp", "")
                 judge.asked.append(asked)
-                judge.signed.append(
-                    self.headers.get("X-ToolHive-Signature") == signature(SECRET, stamp, body)
-                )
+                right = hmac.new(SECRET.encode(), stamp.encode() + b"." + body, "sha256").hexdigest()
+                judge.signed.append(self.headers.get("X-ToolHive-Signature") == f"sha256={right}")
                 status, verdict = judge.answer(asked)
                 if isinstance(verdict, dict):
                     verdict = {"version": "v0.1.0", "uid": asked["uid"], **verdict}
@@ -95,6 +94,18 @@ def test_a_judge_sees_who_asks_for_what_and_may_refuse(tmp_path: Path, judge: Ju
         assert refused.status == 403
         assert refused.error["message"] == "the request was refused by `judge`: no secrets"
         assert len(shelf.calls()) == 1
+
+
+def test_a_judge_is_told_how_and_for_whom_somebody_calls(tmp_path: Path, judge: Judge) -> None:
+    servers = [stdio_server("one", tmp_path / "journal")]
+    with running_gateway(tmp_path, servers, webhooks={"validating": [judge.hook()]}) as gateway:
+        for peer in (SsePeer, StdioPeer, StreamablePeer):
+            with peer(gateway, "one") as client:
+                client.tool("echo", {"text": "a"})
+    calls = [asked for asked in judge.asked if asked["mcp_request"]["method"] == "tools/call"]
+    assert [asked["context"]["transport"] for asked in calls] == ["sse", "stdio", "streamable-http"]
+    assert [asked["context"]["source_ip"] for asked in calls] == ["127.0.0.1", "unix", "127.0.0.1"]
+    assert "delegation" not in calls[0]["principal"]
 
 
 def test_an_unprocessable_request_is_a_refused_one_whatever_the_policy(tmp_path: Path, judge: Judge) -> None:

@@ -13,7 +13,7 @@ from mooring import __version__
 from mooring.config import schema
 from mooring.config.credentials_build import Credentials
 from mooring.gateway.dispatch import Dispatcher
-from mooring.gateway.principal import NOBODY, Caller
+from mooring.gateway.principal import ANONYMOUS, Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
 from mooring.interfaces.door import local_principal
@@ -82,7 +82,7 @@ class Management:
 
         config = self._config
         groups = Groups(self._store, self._supervisor)
-        local = Caller(local_principal(), "unix") if config.auth.mode != "none" else NOBODY
+        local = Caller(ANONYMOUS if config.auth.mode == "none" else local_principal(), "unix")
         system = SystemOperations(
             self._servers,
             self._sessions,

@@ -10,7 +10,6 @@ from mooring.config.schema import Config, Server
 from mooring.policy import settings
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.chain import Step
-from mooring.policy.items import TOOLS
 from mooring.policy.watching import Watch
 
 AUDIT_FILE = "audit.log"
@@ -86,14 +85,13 @@ def audit_part(config: Config, hooks: Hooks, in_force: InForce) -> Part:
         application_errors=wanted.detect_application_errors,
         max_data_bytes=wanted.max_data_bytes,
         claims=wanted.include_claims,
+        max_delegation_depth=wanted.max_delegation_depth,
     )
     audit = Audit(sink, policy, in_force.versions)
     observers: list[ServerAudit] = []
 
     def steps(entry: Server, catalogue: Catalogue, watch: Watch) -> list[Step]:
-        observer = ServerAudit(
-            audit, entry.id, lambda exchange, name: catalogue.view(exchange, TOOLS).digest(name)
-        )
+        observer = ServerAudit(audit, entry.id, catalogue, entry.group or "")
         watch.audit = observer
         watch.troubles.append(audit.trouble)
         old = [each for each in observers if each.is_busy or each.server_id != entry.id]

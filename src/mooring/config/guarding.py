@@ -105,8 +105,10 @@ class Guard:
     @property
     def wants_callers(self) -> bool:
         """Whether it matters where requests come from, even if nobody is authenticated."""
-        limits = (*self._config.limits.rate, *self._config.limits.concurrency)
-        return self._config.audit.enabled or any("address" in limit.per for limit in limits)
+        config = self._config
+        if config.audit.enabled or config.webhooks.validating or config.webhooks.mutating:
+            return True
+        return any("address" in limit.per for limit in (*config.limits.rate, *config.limits.concurrency))
 
     def tidy(self) -> bool:
         """Notice what was changed on disk, seal the audit; whether lists may look different from now on.

@@ -152,7 +152,7 @@ def _audit(fields: Fields, place: Path) -> settings.Audit:
         return settings.Audit()
     section = Section("audit_config", given)
     section.take("enabled")
-    section.ignore("maxDelegationDepth")
+    depth = section.number("maxDelegationDepth")
     file = section.text("logFile")
     if file:
         _absolute("audit_config.logFile", file)
@@ -166,6 +166,7 @@ def _audit(fields: Fields, place: Path) -> settings.Audit:
         include_response_data=section.flag("includeResponseData"),
         detect_application_errors=section.flag("detectApplicationErrors", default=True),
         max_data_bytes=int(section.number("maxDataSize") or 1024),
+        max_delegation_depth=10 if depth is None else int(depth),
     )
     section.close()
     return found

@@ -197,6 +197,14 @@ class Exchange(msgspec.Struct, eq=False):
         """What its client said, whatever the chain made of it."""
         return self.envelope.params if self.asked is None else self.asked
 
+    @property
+    def transport(self) -> str:
+        """How its client speaks to us, in the words that ToolHive has for it."""
+        if self.caller.address == "unix":
+            return "stdio"
+        is_channel = self.client.era is Era.LEGACY and getattr(self.client, "channel", None) is not None
+        return "sse" if is_channel else "streamable-http"
+
     def set_params(self, params: bytes) -> None:
         """Give it new params, everywhere it has them."""
         self.asked = self.asked_for

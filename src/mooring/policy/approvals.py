@@ -38,6 +38,7 @@ class NotApproved(RpcError):
     """Nobody has said yes to this call."""
 
     code = FORBIDDEN
+    by = "approvals"
 
 
 class Request(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from time import monotonic
 from typing import Any, Final, cast
 from weakref import WeakValueDictionary
 
+import msgspec
 from msgspec import Raw
 
 from mooring.errors import RpcError, UpstreamTimedOut
@@ -34,12 +35,15 @@ _METHODS: Final = {TOOLS: "tools/list", PROMPTS: "prompts/list"}
 class Hints(dict[str, Any]):
     """What a server says of the nature of a tool."""
 
-    __slots__ = ("key",)
+    __slots__ = ("key", "text")
 
     def __init__(self, given: dict[str, Any]) -> None:
         super().__init__(given)
         self.key = tuple(sorted(map(str, given.items())))
         """Stands for all of it where decisions are remembered."""
+        plain = {name: value for name, value in given.items() if isinstance(value, (str, bool))}
+        self.text = msgspec.json.encode(plain).decode() if plain else ""
+        """What policies can look at, as it is written down."""
 
 
 _NO_HINTS: Final = Hints({})

@@ -202,16 +202,17 @@ class Absent(InvalidParams):
     """A rule hid it; False: there is none. Only the audit may know."""
 
 
-def absent(exchange: Exchange, kind: str, name: str) -> Absent:
+def absent(exchange: Exchange, kind: str, name: str, by: str | None = None) -> Absent:
     """What is said about an item that is not there, and just so about one that is none of the caller's: by
     the name that they used, whatever it was taken for since."""
     name = exchange.known_as or name
-    if kind == TOOLS:
-        return Absent(f"Unknown tool: {name}")
-    if kind == PROMPTS:
-        return Absent(f"Unknown prompt: {name}")
-    code = RESOURCE_NOT_FOUND if exchange.client.era is Era.LEGACY else None
-    return Absent("Resource not found", code=code, data={"uri": name})
+    code, data, words = None, None, f"Unknown {kind.removesuffix('s')}: {name}"
+    if kind not in (TOOLS, PROMPTS):
+        words, data = "Resource not found", {"uri": name}
+        code = RESOURCE_NOT_FOUND if exchange.client.era is Era.LEGACY else None
+    missing = Absent(words, code=code, data=data)
+    missing.by = by
+    return missing
 
 
 def set_params(exchange: Exchange, parts: dict[str, Raw]) -> None:

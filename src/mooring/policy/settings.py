@@ -240,6 +240,9 @@ class Audit(Struct, frozen=True):
     max_data_bytes: Annotated[int, Meta(ge=0, description="Longer params and results are cut to this.")] = (
         1024
     )
+    max_delegation_depth: Annotated[
+        int, Meta(ge=0, description="How many of those who act for a caller (`act`) are named.")
+    ] = 10
 
 
 class Authorization(Struct, frozen=True):

@@ -85,7 +85,7 @@ class ToolRules:
         assert found is not None
         actual = self.actual(found[1])
         if actual is None:
-            raise absent(exchange, TOOLS, found[1])
+            raise absent(exchange, TOOLS, found[1], "filter and override")
         if actual != found[1]:
             parts = jsonrpc.members(exchange.envelope.params)
             parts["name"] = Raw(encode(actual))

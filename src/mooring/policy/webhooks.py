@@ -20,6 +20,7 @@ from msgspec import Raw
 from mooring.errors import FORBIDDEN, INTERNAL_ERROR, RpcError
 from mooring.gateway.exchange import Exchange, Handler
 from mooring.policy import web
+from mooring.policy.audit.delegation import delegation_of
 from mooring.policy.items import set_params
 from mooring.transports.wire import Answer
 
@@ -36,6 +37,7 @@ class Denied(RpcError):
     """A webhook said no."""
 
     code = FORBIDDEN
+    by = "webhooks"
 
 
 class _Failed(Exception):
@@ -195,6 +197,7 @@ def patched(request: Json, patch: Any) -> Json:
 def _payload(exchange: Exchange, server_id: str) -> Json:
     principal = exchange.caller.principal
     claims = principal.claims
+    delegation = delegation_of(claims)
     return {
         "version": VERSION,
         "uid": secrets.token_hex(16),
@@ -205,6 +208,7 @@ def _payload(exchange: Exchange, server_id: str) -> Json:
             "email": claims.get("email", ""),
             "groups": claims.get("groups", []),
             "claims": {name: value for name, value in claims.items() if name not in ("exp", "iat", "nbf")},
+            **({} if delegation is None else {"delegation": delegation}),
         },
         "mcp_request": request_of(exchange),
         "context": {
@@ -212,7 +216,7 @@ def _payload(exchange: Exchange, server_id: str) -> Json:
             "backend_server": server_id,
             "namespace": "",
             "source_ip": exchange.caller.address,
-            "transport": "streamable-http",
+            "transport": exchange.transport,
         },
     }
 

@@ -16,11 +16,18 @@ from mooring.interfaces.cli.audit import wanted_events
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.output import one_line, print_table
 from mooring.policy.authorization import asking
-from mooring.policy.authorization.engine import Engine
+from mooring.policy.authorization.engine import Engine, Verdict
+from mooring.policy.authorization.guarding import NAME as AUTHORIZATION
 from mooring.policy.authorization.sources import PolicyMistake
 from mooring.workloads.store import DEFAULT_GROUP
 
 Json = dict[str, Any]
+_LEFT_OUT = {
+    "refused_otherwise": "that something else refused (a limit, a filter, a webhook, a person)",
+    "without_claims": "whose callers' claims were not written down (`audit.include_claims`)",
+    "without_arguments": "that depend on arguments which were not written down whole "
+    "(`audit.include_request_data`, `audit.max_data_bytes`)",
+}
 
 
 def test(arguments: argparse.Namespace) -> int:
@@ -84,25 +91,46 @@ def simulate(arguments: argparse.Namespace) -> int:
     groups = _groups(config)
     rows: list[tuple[str, ...]] = []
     changed: list[Json] = []
-    count = 0
-    for event, question, given in asking.recorded(
-        wanted_events(arguments.since, path), groups, DEFAULT_GROUP
-    ):
-        count += 1
-        before = event["outcome"] != "denied"
-        outcome = asking.ask(engine, question, given)
-        if outcome.allowed is before:
-            continue
-        words = ("allowed" if before else "denied", asking.shown(outcome))
-        who, what = question.principal.subject, f"{question.server} {question.name}"
-        rows.append((event["logged_at"][:19].replace("T", " "), one_line(who), one_line(what), *words))
-        changed.append({"audit_id": event["audit_id"], "before": before, **asking.encoded(outcome)})
+    counts = dict.fromkeys(("calls", *_LEFT_OUT), 0)
+    about_callers = asking.ask_about_callers(engine)
+    for call in asking.recorded(wanted_events(arguments.since, path), groups, DEFAULT_GROUP):
+        counts["calls"] += 1
+        outcome = asking.ask(engine, call.question, call.arguments or {})
+        left_out = _left_out(call, outcome, about_callers)
+        if left_out is not None:
+            counts[left_out] += 1
+        elif outcome.allowed is not call.was_allowed:
+            rows.append(_row(call, outcome))
+            encoded = asking.encoded(outcome)
+            changed.append({"audit_id": call.event["audit_id"], "before": call.was_allowed, **encoded})
     if arguments.format == "json":
-        print(json.dumps({"calls": count, "changed": changed}))
+        print(json.dumps({**counts, "changed": changed}))
     elif rows:
         print_table(("TIME", "WHO", "WHAT", "WAS", "WOULD BE"), rows, sys.stdout)
-    print(f"{len(changed)} of {count} recorded calls would be decided otherwise", file=sys.stderr)
+    decided = f"{len(changed)} of {counts['calls']} recorded calls would be decided otherwise"
+    print(decided, file=sys.stderr)
+    for name, words in _LEFT_OUT.items():
+        if counts[name]:
+            print(f"left out: {counts[name]} {words}", file=sys.stderr)
     return 0
+
+
+def _left_out(call: asking.Recorded, outcome: asking.Outcome, about_callers: bool) -> str | None:
+    """Why nothing can be said about a recorded call, if so."""
+    if not call.was_allowed and call.refused_by not in (None, AUTHORIZATION):
+        return "refused_otherwise"
+    if about_callers and call.lacks_claims:
+        return "without_claims"
+    if outcome.verdict is Verdict.DEPENDS and call.arguments is None:
+        return "without_arguments"
+    return None
+
+
+def _row(call: asking.Recorded, outcome: asking.Outcome) -> tuple[str, ...]:
+    question = call.question
+    words = ("allowed" if call.was_allowed else "denied", asking.shown(outcome))
+    who, what = question.principal.subject, f"{question.server} {question.name}"
+    return (call.event["logged_at"][:19].replace("T", " "), one_line(who), one_line(what), *words)
 
 
 def _groups(config: Config | None) -> dict[str, str]:

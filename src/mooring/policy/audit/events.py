@@ -7,6 +7,8 @@ from typing import Any, Final
 from msgspec import Raw, Struct
 from msgspec.json import encode
 
+from mooring.policy.audit.delegation import Delegation
+
 TYPES: Final = {
     "initialize": "mcp_initialize",
     "server/discover": "mcp_initialize",
@@ -71,14 +73,21 @@ class Target(Struct, frozen=True, omit_defaults=True):
     type: str
     name: str = ""
     uri: str = ""
+    own_name: str = ""
+    """What the server itself calls the tool, where clients know it by another name."""
+    group: str = ""
+    """The group of the server, if it has one."""
+    hints: dict[str, Any] | None = None
+    """What the server said of the nature of the tool; policies may have looked at it."""
 
 
-class Actor(Struct, frozen=True):
+class Actor(Struct, frozen=True, omit_defaults=True):
     """Who did it and where from: the same in all events of one caller."""
 
     component: str
     source: Source
     subjects: Subjects
+    delegation: Delegation | None = None
 
 
 class Version(Struct, frozen=True, omit_defaults=True):

@@ -18,6 +18,7 @@ from mooring.errors import FORBIDDEN, RATE_LIMITED, RpcError, UpstreamFailed
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.principal import Caller, Principal
 from mooring.gateway.tracing import redact
+from mooring.policy.audit.delegation import DEPTH, delegation_of
 from mooring.policy.audit.events import (
     HTTP_REQUEST,
     RECOVERED,
@@ -34,8 +35,8 @@ from mooring.policy.audit.events import (
 )
 from mooring.policy.audit.ledger import Sink, now_text
 from mooring.policy.audit.streamed import AuditedRelay, FailureScan
-from mooring.policy.items import ABOUT, Absent, named
-from mooring.protocol.versions import Era
+from mooring.policy.catalogue import Catalogue
+from mooring.policy.items import ABOUT, TOOLS, Absent, named
 from mooring.transports.wire import Answer
 
 log = logging.getLogger(__name__)
@@ -47,6 +48,7 @@ DENIED: Final = "denied"
 APPLICATION_ERROR: Final = "application_error"
 _REMEMBERED: Final = 1_000
 """Callers, targets and versions whose text is kept."""
+_LONGEST_ID: Final = 100
 _IS_ERROR: Final = b'"isError"'
 _NO_ERROR: Final = b'"isError":false'
 
@@ -62,6 +64,7 @@ class AuditPolicy:
     response_data: bool = False
     application_errors: bool = True
     max_data_bytes: int = 1024
+    max_delegation_depth: int = DEPTH
     claims: bool = False
 
     def wants(self, kind: str) -> bool:
@@ -174,21 +177,27 @@ class Audit:
         extra = {"user_agent": user_agent} if user_agent else None
         kind = "local" if address in ("unix", "") else "network"
         source = Source(kind, address or "unknown", extra)
-        return members_of(Actor(self.policy.component, source, subjects))
+        delegation = delegation_of(principal.claims, self.policy.max_delegation_depth)
+        return members_of(Actor(self.policy.component, source, subjects, delegation))
 
-    def data(self, **parts: bytes | Raw) -> dict[str, Raw] | None:
-        """Request and response as configured: cut to size, secrets blotted out."""
+    def data(self, size: int, /, **parts: bytes | Raw) -> dict[str, Raw] | None:
+        """Request and response (of so many bytes) as configured: cut to size, secrets blotted out."""
         if not self.keeps_data:
             return None
         wanted = {"request": self.policy.request_data, "response": self.policy.response_data}
-        kept = {name: self._shortened(bytes(raw)) for name, raw in parts.items() if wanted[name] and raw}
+        sizes = {"request": 0, "response": size}
+        kept = {
+            name: self._shortened(bytes(raw), sizes[name])
+            for name, raw in parts.items()
+            if wanted[name] and raw
+        }
         return kept or None
 
-    def _shortened(self, raw: bytes) -> Raw:
+    def _shortened(self, raw: bytes, size: int) -> Raw:
         limit = self.policy.max_data_bytes
         if len(raw) > limit:
             cut = redact(raw[: limit * 2])[:limit].decode("utf-8", "ignore")
-            return Raw(msgspec.json.encode({"truncated": cut, "bytes": len(raw)}))
+            return Raw(msgspec.json.encode({"truncated": cut, "bytes": max(len(raw), size)}))
         shown = redact(raw)
         try:
             msgspec.json.decode(shown)
@@ -212,11 +221,12 @@ def _version_text(policy_version: str, definition_hash: str, lock_hash: str) -> 
 class ServerAudit:
     """The observer of one server's exchanges."""
 
-    def __init__(self, audit: Audit, server_id: str, definition_of: Callable[[Exchange, str], str]) -> None:
+    def __init__(self, audit: Audit, server_id: str, catalogue: Catalogue, group: str = "") -> None:
         self.audit = audit
         self.server_id = server_id
+        self._group = group
+        self._catalogue = catalogue
         self._endpoint = f"/mcp/{server_id}"
-        self._definition_of = definition_of
         self._target_of = lru_cache(maxsize=_REMEMBERED)(self._describe_target)
         self._requests: dict[Exchange, tuple[str, Raw]] = {}
 
@@ -239,7 +249,9 @@ class ServerAudit:
             del self._requests[exchange]
             return None
         if answer.relay is not None:
-            relay = AuditedRelay(answer.relay, partial(self._relayed, exchange), self._scan_for(exchange))
+            kept = self.audit.policy.max_data_bytes * 2 if self.audit.policy.response_data else 0
+            done = partial(self._relayed, exchange)
+            relay = AuditedRelay(answer.relay, done, self._scan_for(exchange), kept)
             return msgspec.structs.replace(answer, relay=relay)
         outcome = SUCCESS
         if answer.error:
@@ -259,6 +271,8 @@ class ServerAudit:
             return  # it was the writing itself that failed
         why = exchange.failure if isinstance(error, asyncio.CancelledError) else error
         extra = {"error": str(why) if isinstance(why, RpcError) else type(error).__name__}
+        if isinstance(why, RpcError) and why.by is not None:
+            extra["refused_by"] = why.by
         try:
             self._write(exchange, outcome_of(error), 0, extra=extra)
         except OSError:
@@ -268,9 +282,11 @@ class ServerAudit:
         wanted = self.audit.policy.application_errors and exchange.method == "tools/call"
         return FailureScan() if wanted else None
 
-    def _relayed(self, exchange: Exchange, size: int, failed: bool, error: Exception | None) -> None:
+    def _relayed(
+        self, exchange: Exchange, size: int, failed: bool, error: Exception | None, head: bytes
+    ) -> None:
         outcome = ERROR if error is not None else APPLICATION_ERROR if failed else SUCCESS
-        self._write(exchange, outcome, size, extra={"streamed": True})
+        self._write(exchange, outcome, size, response=head, extra={"streamed": True})
 
     def _write(
         self,
@@ -283,27 +299,41 @@ class ServerAudit:
     ) -> None:
         name, params = self._requests.pop(exchange)
         audit, method = self.audit, exchange.method
-        kind, target = self._target_of(method, name)
+        definition, own, hints = "", "", ""
+        if method == "tools/call":
+            own = name if exchange.asked is None else _name_in(exchange)
+            view = self._catalogue.view(exchange, TOOLS)
+            definition, hints = view.digest(own), view.annotations(own).text
+        kind, target = self._target_of(method, name, own, hints)
         if not target:
             return
         details: dict[str, Any] = {
             "duration_ms": round((monotonic() - exchange.started) * 1000, 3),
-            "transport": _transport(exchange),
+            "transport": exchange.transport,
             "response_size_bytes": size,
+            "request_id": exchange.envelope.id if len(exchange.envelope.id) <= _LONGEST_ID else None,
         }
         if extra is not None:
             details.update(extra)
         if exchange.guarded:
             details["task"] = True
-        definition = self._definition_of(exchange, name) if method == "tools/call" else ""
-        data = audit.data(request=params, response=response) if audit.keeps_data else None
+        data = audit.data(size, request=params, response=response) if audit.keeps_data else None
         audit.append(kind, outcome, exchange.caller, target, exchange.client, details, definition, data)
 
-    def _describe_target(self, method: str, name: str) -> tuple[str, str]:
+    def _describe_target(self, method: str, name: str, own: str, hints: str) -> tuple[str, str]:
         """The type of an event, and its target; none if such events are not wanted."""
         kind, member = ABOUT.get(method, ("", ""))
         by_name, by_uri = (name if member == each else "" for each in ("name", "uri"))
-        target = Target(self._endpoint, method, kind.removesuffix("s"), by_name, by_uri)
+        target = Target(
+            self._endpoint,
+            method,
+            kind.removesuffix("s"),
+            by_name,
+            by_uri,
+            own if own != name else "",
+            self._group,
+            msgspec.json.decode(hints, type=dict[str, Any]) if hints else None,
+        )
         event = type_of(method)
         return event, text_of(target) if self.audit.policy.wants(event) else ""
 
@@ -368,11 +398,3 @@ def _failed_inside(exchange: Exchange, answer: Answer) -> bool:
         return msgspec.json.decode(answer.result, type=_Result).is_error
     except msgspec.DecodeError:
         return False
-
-
-def _transport(exchange: Exchange) -> str:
-    if exchange.caller.address == "unix":
-        return "stdio"
-    if exchange.client.era is Era.LEGACY and getattr(exchange.client, "channel", None) is not None:
-        return "sse"
-    return "streamable-http"

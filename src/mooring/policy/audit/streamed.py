@@ -13,8 +13,9 @@ from typing import Final
 
 from mooring.transports.wire import Relay
 
-Done = Callable[[int, bool, Exception | None], None]
-"""Told how many bytes there were, whether they say that the tool failed, and what went wrong on the way."""
+Done = Callable[[int, bool, Exception | None, bytes], None]
+"""Told how many bytes there were, whether they say that the tool failed, what went wrong on the way, and how
+they begin."""
 _WORD: Final = b'"isError"'
 _FAILED: Final = re.compile(rb'"isError"\s{0,8}:\s{0,8}true')
 _LONGEST: Final = len(_WORD) + 8 + 1 + 8 + len("true")
@@ -88,16 +89,20 @@ class FailureScan:
 class AuditedRelay:
     """An answer that flows through: its event is written before the last of it does."""
 
-    def __init__(self, relay: Relay, done: Done, scan: FailureScan | None) -> None:
+    def __init__(self, relay: Relay, done: Done, scan: FailureScan | None, kept_bytes: int = 0) -> None:
         self.length = relay.length
         self._relay = relay
         self._done: Done | None = done
         self._scan = scan
         self._seen = 0
+        self._head = bytearray()
+        self._kept = kept_bytes
 
     def attach(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None], /) -> None:
         def data(chunk: bytes) -> None:
             self._seen += len(chunk)
+            if len(self._head) < self._kept:
+                self._head += chunk[: self._kept - len(self._head)]
             if self._scan is not None:
                 self._scan.feed(chunk)
             if self.length is not None and self._seen >= self.length:
@@ -113,7 +118,7 @@ class AuditedRelay:
     def _finish(self, error: Exception | None) -> None:
         done, self._done = self._done, None
         if done is not None:
-            done(self._seen, self._scan is not None and self._scan.failed(), error)
+            done(self._seen, self._scan is not None and self._scan.failed(), error, bytes(self._head))
 
     def pause(self) -> None:
         self._relay.pause()

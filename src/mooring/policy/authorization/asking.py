@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,11 +12,13 @@ from typing import Any, Final, cast
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from mooring.gateway.principal import Principal
+from mooring.gateway.principal import ANONYMOUS, Principal
 from mooring.policy.authorization.engine import Decision, Engine, Question, Verdict
 
 Json = dict[str, Any]
 ENTITIES: Final = {"call_tool": "Tool", "get_prompt": "Prompt", "read_resource": "Resource"}
+_BLOTTED_OUT: Final = "[redacted]"
+_ABOUT_CALLERS: Final = re.compile(r"claim|principal\s+in\b")
 _OF_EVENT: Final = {
     "mcp_tool_call": ("call_tool", "name"),
     "mcp_prompt_get": ("get_prompt", "name"),
@@ -96,10 +100,40 @@ def _case(path: Path, number: int, entry: Any) -> Case:
         raise CaseMistake(f"{path}: case {number}: {why}") from error
 
 
-def recorded(
-    events: Iterator[Json], groups: dict[str, str], default_group: str
-) -> Iterator[tuple[Json, Question, Json]]:
-    """The questions behind audit events; arguments are known where the audit kept them whole."""
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A call in the audit log."""
+
+    event: Json
+    question: Question
+    arguments: Json | None
+    """None: the audit did not keep them, or not all of them."""
+
+    @property
+    def was_allowed(self) -> bool:
+        return self.event["outcome"] != "denied"
+
+    @property
+    def refused_by(self) -> str | None:
+        """What refused it, if that is known."""
+        metadata: Json = self.event.get("metadata") or {}
+        extra: Json = metadata.get("extra") or {}
+        return extra.get("refused_by")
+
+    @property
+    def lacks_claims(self) -> bool:
+        """Whether more was known of the caller than was written down."""
+        subjects: Json = self.event["subjects"]
+        return subjects["user_id"] != ANONYMOUS.id and "claims" not in subjects
+
+
+def ask_about_callers(engine: Engine) -> bool:
+    """Whether more counts for the policies than the name of a caller."""
+    return any(_ABOUT_CALLERS.search(policy.text) for policy in engine.policies)
+
+
+def recorded(events: Iterator[Json], groups: dict[str, str], default_group: str) -> Iterator[Recorded]:
+    """The questions behind audit events, with the server's own name of a tool and its hints."""
     for event in events:
         about = _OF_EVENT.get(event.get("type", ""))
         if about is None:
@@ -108,23 +142,27 @@ def recorded(
         claims: Json = subjects.get("claims") or {}
         subject = str(claims.get("sub") or subjects["user"])
         server = str(target["endpoint"]).removeprefix("/mcp/")
-        name = str(target.get(about[1], ""))
+        name = str(target.get("own_name") or target.get(about[1], ""))
         question = Question(
             Principal(str(subjects["user_id"]), subject, claims={"sub": subject, **claims}),
             about[0],
             ENTITIES[about[0]],
             name,
             server,
-            groups.get(server, default_group),
+            target.get("group") or groups.get(server, default_group),
+            target.get("hints"),
         )
-        yield event, question, _arguments(event)
+        yield Recorded(event, question, _arguments(event))
 
 
-def _arguments(event: Json) -> Json:
+def _arguments(event: Json) -> Json | None:
     data: Json = event.get("data") or {}
     request: Any = data.get("request")
-    found: Any = cast("Json", request).get("arguments") if isinstance(request, dict) else None
-    return cast("Json", found) if isinstance(found, dict) else {}
+    if not isinstance(request, dict) or "truncated" in request:
+        return None
+    found: Any = cast("Json", request).get("arguments")
+    arguments = cast("Json", found) if isinstance(found, dict) else {}
+    return None if _BLOTTED_OUT in json.dumps(arguments) else arguments
 
 
 def shown(outcome: Outcome) -> str:

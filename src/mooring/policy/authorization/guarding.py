@@ -43,6 +43,7 @@ FREE: Final = frozenset(
     }
 )  # fmt: skip
 """Requests about nothing that a policy names. Lists are filtered; tasks belong to whoever started them."""
+NAME: Final = "authorization"
 _NOT_FOUND: Final = (RESOURCE_NOT_FOUND, -32602)
 
 
@@ -50,6 +51,7 @@ class ArgumentsDenied(RpcError):
     """The caller may use this, but not like that."""
 
     code = FORBIDDEN
+    by = NAME
 
 
 class Authorization:
@@ -85,7 +87,7 @@ class Authorization:
                 if self.engine.forbids(question, arguments_of(exchange)):
                     raise self._denied(exchange, question)
             case Verdict.DENIED:
-                raise absent(exchange, *found)
+                raise absent(exchange, *found, NAME)
             case Verdict.DEPENDS:
                 self._check_arguments(exchange, question)
 
@@ -99,7 +101,7 @@ class Authorization:
     def _denied(self, exchange: Exchange, question: Question) -> RpcError:
         """Why it may not be used like that; of a tool that something else hides, nothing is said."""
         if question.kind == "Tool" and self._catalogue.shown(exchange, question.name) is None:
-            return absent(exchange, TOOLS, question.name)
+            return absent(exchange, TOOLS, question.name, NAME)
         return denied_arguments(exchange.known_as or question.name)
 
     def shown(self, exchange: Exchange, tool: str) -> str | None:
@@ -151,7 +153,9 @@ class Authorization:
             return answer
         found = subject(exchange)
         assert found is not None
-        raise absent(exchange, *found)
+        missing = absent(exchange, *found)
+        missing.hidden = False
+        raise missing
 
     def _narrow(self, exchange: Exchange) -> None:
         """A stream of changes tells only of what its listener may read."""

@@ -107,7 +107,7 @@ class ServerLock:
         found = subject(exchange)
         assert found is not None
         if self.shown(exchange, found[1]) is None:
-            raise absent(exchange, *found)
+            raise absent(exchange, *found, "pinning and lock")
 
     def shown(self, exchange: Exchange, tool: str) -> str | None:
         """Its name, if it is as it was approved, or our own."""

@@ -28,6 +28,7 @@ class DefinitionsChanged(RpcError):
     """The tools are not those that this session was shown first."""
 
     code = FORBIDDEN
+    by = "pinning and lock"
 
 
 class Baseline:
@@ -83,7 +84,7 @@ class Pinning:
         if self._strategy == "error":
             raise self._refusal(exchange, baseline)
         if found[1] in baseline.drifted:
-            raise absent(exchange, *found)
+            raise absent(exchange, *found, "pinning and lock")
 
     def settle(self, exchange: Exchange, answer: Answer) -> Answer:
         """A list on its way to a session."""
