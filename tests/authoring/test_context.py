@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -365,6 +366,24 @@ async def test_log_lines_reach_those_who_want_them(version: str) -> None:
         await client.call("talk")
         (line,) = client.heard
         assert line["params"] == {"level": "warning", "data": {"big": 1}, "logger": "here"}
+
+
+@pytest.mark.parametrize("threaded", [True, False])
+async def test_a_log_line_never_costs_the_call(threaded: bool) -> None:
+    server = Server("s")
+
+    @server.tool(thread=threaded)
+    def talk(ctx: Context) -> str:
+        ctx.info(Path("a/b"))
+        ctx.warning(ValueError("too late"))
+        ctx.error({"person": Person("Ada"), "of": object})
+        return "done"
+
+    async with talking(server) as client:
+        assert await client.call_text("talk") == "done"
+        told = [line["params"]["data"] for line in client.heard]
+        assert told[:2] == ["a/b", "too late"]
+        assert "Ada" in told[2]
 
 
 async def test_a_handler_sees_who_asks() -> None:

@@ -206,6 +206,53 @@ def test_validators_that_no_schema_can_show_are_described() -> None:
         shape_of(Span).read({"start": 2, "end": 1}, ())
 
 
+def unexplained(value: int) -> bool:
+    return bool(value)
+
+
+def test_validators_without_a_docstring_are_described_by_name() -> None:
+    class Model(pydantic.BaseModel):
+        number: int
+
+        @pydantic.field_validator("number")
+        @classmethod
+        def is_lucky(cls, value: int) -> int:
+            return value
+
+    assert schema_of(Model)["properties"]["number"]["description"] == "Must be accepted by `is_lucky`."
+    for marker in (pydantic.AfterValidator(unexplained), annotated_types.Predicate(unexplained)):
+        described = schema_of(Annotated[int, marker])
+        assert described == {"type": "integer", "description": "Must be: accepted by `unexplained`."}
+    nameless = annotated_types.Predicate(lambda value: value > 3)
+    assert "accepted by a check of the server" in schema_of(Annotated[int, nameless])["description"]
+
+
+def test_a_described_argument_keeps_what_its_type_says_of_itself() -> None:
+    assert schema_of(Annotated[Level, "How urgent"])["description"] == "How urgent. 1 = LOW, 2 = HIGH"
+    assert schema_of(Annotated[Span, "When"])["description"] == (
+        "When. From and to. The end comes after the start."
+    )
+
+    class Size(enum.Enum):
+        """How large."""
+
+        SMALL = "s"
+        LARGE = "l"
+
+    assert schema_of(Size) == {"type": "string", "enum": ["s", "l"], "description": "How large."}
+
+
+def test_limits_that_only_pydantic_knows_are_kept_by_pydantic() -> None:
+    price = Annotated[Decimal, pydantic.Field(max_digits=4, decimal_places=2, description="What it costs")]
+    assert schema_of(price)["description"] == "What it costs"
+    assert shape_of(price).read("12.50", ()) == Decimal("12.50")
+    with pytest.raises(Invalid, match="no more than 4 digits"):
+        shape_of(price).read("123456", ())
+    assert schema_of(pydantic.AnyUrl)["format"] == "uri"
+    with pytest.raises(Invalid, match="valid URL"):
+        shape_of(pydantic.AnyUrl).read("nowhere", ())
+
+
 def test_a_generic_type_is_described_with_its_arguments() -> None:
     schema = schema_of(Box[Colour])
     assert schema["properties"]["content"] == {"type": "string", "enum": ["red", "dark blue"]}
@@ -327,6 +374,11 @@ def test_every_problem_of_a_value_is_named_at_once() -> None:
     with pytest.raises(Invalid) as refused:
         shape_of(list[Literal[1]]).read([2, 1, 3], ())
     assert [problem.path for problem in refused.value.problems] == [(0,), (2,)]
+
+
+def test_a_long_list_of_problems_is_cut_and_says_so() -> None:
+    with pytest.raises(Invalid, match=r"`\[19\]` must be an integer, not null; and 5 more$"):
+        shape_of(list[int]).read([None] * 25, ())
 
 
 def test_enums_without_json_values_go_by_name() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
+import sys
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -256,6 +258,45 @@ async def test_failures_are_results_and_internals_stay_in_the_log(caplog: pytest
     assert "hunter2" in caplog.text
 
 
+class Panic(BaseException):
+    """What a library in another language raises when it gives up."""
+
+
+async def cancelled_inside() -> None:
+    inner = asyncio.ensure_future(asyncio.sleep(60))
+    inner.cancel()
+    await inner
+
+
+@pytest.mark.parametrize("kind", ["exit", "exit_in_thread", "panic_in_thread", "cancelled_inside"])
+async def test_a_handler_ends_its_own_call_and_nothing_else(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server("s")
+
+    @server.tool(name="exit")
+    async def leave() -> None:
+        sys.exit("hunter2")
+
+    @server.tool
+    def exit_in_thread() -> None:
+        sys.exit("hunter2")
+
+    @server.tool
+    def panic_in_thread() -> None:
+        raise Panic("hunter2")
+
+    server.tool(cancelled_inside)
+
+    async with talking(server) as client:
+        with caplog.at_level(logging.ERROR):
+            result = await client.call(kind)
+        assert result["isError"]
+        assert "internal error (reference " in result["content"][0]["text"]
+        assert "hunter2" not in str(result)
+        assert len((await client.ask("tools/list"))["tools"]) == 4
+
+
 async def test_an_explicit_schema_overrides_inference_and_is_enforced() -> None:
     server = Server("s")
     schema = {
@@ -368,6 +409,13 @@ def test_what_cannot_be_a_tool_is_refused_when_it_is_defined() -> None:
         server.tool(name="a b")(lambda: None)
     with pytest.raises(BadDefinition, match="not a valid schema"):
         server.tool(name="x", input_schema={"type": "nonsense"})(lambda: None)
+    with pytest.raises(BadDefinition, match="must say `type: object`"):
+        server.tool(name="x", input_schema={"type": "array"})(lambda: None)
+
+    def gives_opaque() -> BaseException: ...
+
+    with pytest.raises(Undescribable, match="`gives_opaque` returns"):
+        server.tool(gives_opaque)
     server.tool(name="x")(lambda: None)
     with pytest.raises(BadDefinition, match="there already"):
         server.tool(name="x")(lambda: None)

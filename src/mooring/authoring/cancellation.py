@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, Final
 
 MAX_THREADS: Final = 32
@@ -34,6 +35,21 @@ class CancelToken:
             event = self._event = threading.Event()
         # Looked at after the event is there to be set: a cancel in between is not missed.
         return self.cancelled or event.wait(seconds)
+
+
+@contextlib.contextmanager
+def own_call_only() -> Generator[None]:
+    """An author's code ends its own call, never the server, and never without an answer: `sys.exit()`, the
+    panic of a library, and a cancellation that nobody asked for are failures like others."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        raise RuntimeError(f"the handler ended with {type(error).__name__}") from error
 
 
 _Work = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Any]", Callable[[], Any], contextvars.Context]

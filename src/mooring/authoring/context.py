@@ -15,6 +15,7 @@ from mooring.authoring.calls import Call, Json, Question, can
 from mooring.authoring.content import Block, Message, encode_block
 from mooring.authoring.errors import Cancelled, ClientCannot, ClientRefused
 from mooring.authoring.forms import Elicited, Form
+from mooring.authoring.records import plain
 from mooring.protocol.versions import V2025_03_26, V2025_11_25
 
 T = TypeVar("T")
@@ -161,7 +162,7 @@ class Context:
 
     def log(self, level: Level, data: Any, logger: str | None = None) -> Sent:
         """A line for the client's log, if it wants lines of this level."""
-        params: Json = {"level": level, "data": data}
+        params: Json = {"level": level, "data": _loggable(data)}
         if logger is not None:
             params["logger"] = logger
         self._notify("notifications/message", params)
@@ -298,6 +299,14 @@ def _copy(done: asyncio.Future[Json], outcome: concurrent.futures.Future[Json]) 
         outcome.set_exception(error)
     else:
         outcome.set_result(done.result())
+
+
+def _loggable(data: Any) -> Any:
+    """A line must not cost the call: what JSON has no counterpart for, such as an exception, is its text."""
+    try:
+        return plain(data)
+    except (TypeError, ValueError, RecursionError):
+        return str(data)
 
 
 def _message(item: Message | Block | str) -> Json:

@@ -12,15 +12,17 @@ from typing import Any, cast
 import msgspec
 
 from mooring.authoring import docstrings
-from mooring.authoring.metadata import Check
+from mooring.authoring.metadata import Check, rule_of
 from mooring.authoring.problems import Invalid, Path, Problem
 from mooring.authoring.schema import Definitions, Schema
 from mooring.authoring.shapes import Shape
 
 
 def is_model(kind: type) -> bool:
-    """A `BaseModel` or a pydantic dataclass."""
-    return "pydantic" in sys.modules and hasattr(kind, "__pydantic_core_schema__")
+    """A `BaseModel`, a pydantic dataclass, or a type that tells pydantic itself how to read it (`AnyUrl`)."""
+    if "pydantic" not in sys.modules:
+        return False
+    return hasattr(kind, "__pydantic_core_schema__") or hasattr(kind, "__get_pydantic_core_schema__")
 
 
 def shape_of(annotation: Any) -> Shape:
@@ -29,10 +31,9 @@ def shape_of(annotation: Any) -> Shape:
 
 
 def rules_of(metadata: tuple[Any, ...]) -> tuple[Check, ...]:
-    """The rules of pydantic's validators that say what they want; pydantic itself applies them."""
+    """The rules of pydantic's validators; pydantic itself applies them."""
     functions = [getattr(item, "func", None) for item in metadata]
-    rules = [docstrings.parse(function.__doc__).summary.rstrip(".") for function in functions if function]
-    return tuple(Check(bool, rule) for rule in rules if rule)
+    return tuple(Check(bool, rule_of(function)) for function in functions if function)
 
 
 def encode(value: Any) -> Any:
@@ -128,13 +129,12 @@ def _describe_validators(annotation: Any, schema: Schema) -> None:
     if found is None or properties is None:
         return
     for validator in found.model_validators.values():
-        _add_rule(schema, docstrings.parse(validator.func.__doc__).summary)
+        _add_rule(schema, validator.func)
     for validator in found.field_validators.values():
-        rule = docstrings.parse(validator.func.__doc__).summary
         for name in _written_names(annotation, validator.info.fields):
             target = cast("Schema | None", properties.get(name))
             if target is not None:
-                _add_rule(target, rule)
+                _add_rule(target, validator.func)
 
 
 def _written_names(annotation: Any, names: tuple[str, ...]) -> list[str]:
@@ -145,9 +145,9 @@ def _written_names(annotation: Any, names: tuple[str, ...]) -> list[str]:
     return [alias if isinstance(alias, str) else name for name, alias in aliases.items()]
 
 
-def _add_rule(schema: Schema, rule: str) -> None:
-    if rule:
-        schema["description"] = docstrings.sentences(schema.get("description"), rule)
+def _add_rule(schema: Schema, function: Any) -> None:
+    rule = docstrings.parse(function.__doc__).summary or f"Must be {rule_of(function)}."
+    schema["description"] = docstrings.sentences(schema.get("description"), rule)
 
 
 class _Rehomed:

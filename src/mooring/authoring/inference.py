@@ -171,7 +171,7 @@ class Inference:
         if inspect.isclass(kind):
             return self._class(kind, base)
         raise Undescribable(
-            f"{_name(base)} has no counterpart in JSON; use another type or give `input_schema`"
+            f"{_name(base)} has no counterpart in JSON; use another type, or give a schema of your own"
         )
 
     def _class(self, kind: type, base: Any) -> Shape:
@@ -186,7 +186,7 @@ class Inference:
                 if issubclass(kind, scalar) and kind is not bool:
                     return _Made(self.shape(scalar), kind)
             raise Undescribable(
-                f"{_name(base)} has no counterpart in JSON; make it a dataclass, or give `input_schema`"
+                f"{_name(base)} has no counterpart in JSON; make it a dataclass, or give a schema of your own"
             )
         return self._name_and_fill(base, kind, builder)
 

@@ -6,19 +6,20 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import jsonschema_rs
 import msgspec
 
-from mooring.authoring.cancellation import Threads
+from mooring.authoring.cancellation import Threads, own_call_only
 from mooring.authoring.containers import choices_of
 from mooring.authoring.context import Context
+from mooring.authoring.hints import Undescribable
 from mooring.authoring.inference import shape_of, write
 from mooring.authoring.problems import Invalid, Problem
 from mooring.authoring.results import WRAPPED, says_nothing_structured
 from mooring.authoring.schema import References, Schema
-from mooring.authoring.shapes import Shape
+from mooring.authoring.shapes import Anything, Shape
 from mooring.authoring.signature import Signature, read_signature
 from mooring.authoring.uri_template import UriTemplate
 from mooring.protocol import routing_headers
@@ -83,13 +84,16 @@ class Handler:
     def __init__(self, function: Callable[..., Any], options: Options) -> None:
         self.function = function
         self.options = options
-        self.signature: Signature = read_signature(function, Context)
+        self.signature = self._read_signature()
         self.name = options.name or _name_of(function)
         self._is_async = _is_coroutine_function(function)
         if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
             raise BadDefinition(
                 f"`{self.name}` is a generator; return a list, and tell of it with `progress`"
             )
+
+    def _read_signature(self) -> Signature:
+        return read_signature(self.function, Context)
 
     @property
     def description(self) -> str:
@@ -114,11 +118,12 @@ class Handler:
 
     async def invoke(self, arguments: Json, context: Context, threads: Threads) -> Any:
         positional, named = self.signature.arrange(arguments, context)
-        if self._is_async or not self.options.thread:
-            outcome = self.function(*positional, **named)
-        else:
-            outcome = await threads.run(functools.partial(self.function, *positional, **named))
-        return await outcome if inspect.isawaitable(outcome) else outcome
+        with own_call_only():
+            if self._is_async or not self.options.thread:
+                outcome = self.function(*positional, **named)
+            else:
+                outcome = await threads.run(functools.partial(self.function, *positional, **named))
+            return await outcome if inspect.isawaitable(outcome) else outcome
 
 
 class Tool(Handler):
@@ -131,6 +136,8 @@ class Tool(Handler):
         self._explicit: jsonschema_rs.Draft202012Validator | None = None
         if options.input_schema is not None:
             self._explicit = _validator(options.input_schema, f"`input_schema` of `{self.name}`")
+            if options.input_schema.get("type") != "object":
+                raise BadDefinition(f"`input_schema` of `{self.name}` must say `type: object`")
             self._arguments = replace(self._arguments, ignores_others=True)
         try:
             self.headers = routing_headers.annotated(self.input_schema)
@@ -143,13 +150,21 @@ class Tool(Handler):
             else None
         )
 
+    def _read_signature(self) -> Signature:
+        if cast("ToolOptions", self.options).input_schema is None:
+            return super()._read_signature()
+        return read_signature(self.function, Context, undescribed=Anything())  # the author has described it
+
     def _infer_output(self, options: ToolOptions) -> Schema | None:
         if options.output_schema is not None:
             return options.output_schema or None
         returns = self.signature.returns
         if says_nothing_structured(returns):
             return None
-        schema = write(shape_of(returns), options.references)
+        try:
+            schema = write(shape_of(returns), options.references)
+        except Undescribable as error:
+            raise Undescribable(f"`{self.name}` returns what has no schema: {error}") from error
         said = self.signature.docs.returns
         return {**schema, "description": said} if said and "description" not in schema else schema
 

@@ -32,11 +32,14 @@ class Check:
 
     @property
     def rule(self) -> str:
-        if self.description:
-            return self.description
-        summary = docstrings.parse(self.function.__doc__).summary.rstrip(".")
-        name = getattr(self.function, "__name__", "")
-        return summary or (f"passes `{name}`" if name.isidentifier() else "")
+        return self.description or rule_of(self.function)
+
+
+def rule_of(function: Callable[..., Any]) -> str:
+    """What a function that checks values wants: its docstring says so, or else its name."""
+    summary = docstrings.parse(function.__doc__).summary.rstrip(".")
+    name = getattr(function, "__name__", "")
+    return summary or f"accepted by {f'`{name}`' if name.isidentifier() else 'a check of the server'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class Facts:
 
     def described(self) -> dict[str, Any]:
         """The notes, with the rules of the checks added to the description."""
-        rules = [check.rule for check in self.checks if check.rule]
+        rules = [check.rule for check in self.checks]
         if not rules:
             return self.notes
         text = docstrings.sentences(self.notes.get("description"), f"Must be: {'; '.join(rules)}.")
@@ -92,9 +95,17 @@ def gather(metadata: Iterable[Any], known: Facts = NO_FACTS) -> Facts:
     return known
 
 
-def is_foreign_validator(item: object) -> bool:
-    """A marker that only pydantic itself understands (`AfterValidator`, `Strict`, `Discriminator` …)."""
-    return type(item).__module__.startswith("pydantic") and type(item).__name__ != "FieldInfo"
+def is_foreign_validator(item: Any) -> bool:
+    """A marker that only pydantic itself understands (`AfterValidator`, `Strict`, `Discriminator` …), or a
+    `Field` that holds one (`Field(max_digits=4)`)."""
+    kind = type(item).__name__
+    if not type(item).__module__.startswith("pydantic"):
+        return False
+    if kind == "FieldInfo":
+        return any(map(is_foreign_validator, cast("list[Any]", item.metadata)))
+    # How pydantic keeps `Field(pattern=…)`, which we know ourselves.
+    known = cast("dict[str, Any]", vars(item))
+    return not (kind.endswith("GeneralMetadata") and set(known) == {"pattern"})
 
 
 def _add(known: Facts, item: Any) -> Facts:

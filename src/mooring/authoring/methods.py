@@ -14,7 +14,7 @@ import msgspec
 
 from mooring.authoring.audience import Audience
 from mooring.authoring.calls import LEVELS, Call, Json
-from mooring.authoring.cancellation import Threads
+from mooring.authoring.cancellation import Threads, own_call_only
 from mooring.authoring.catalog import Catalog, completion_of
 from mooring.authoring.context import Context
 from mooring.authoring.errors import Cancelled, ClientCannot, ClientRefused, NotFound, ToolError
@@ -213,7 +213,8 @@ class Methods:
         others: Any = cast("Json", given).get("arguments") if isinstance(given, dict) else None
         wanted = len(inspect.signature(completer).parameters)
         ask = functools.partial(completer, *(value, others or {})[:wanted])
-        values = await (ask() if inspect.iscoroutinefunction(completer) else self.threads.run(ask))
+        with own_call_only():
+            values = await (ask() if inspect.iscoroutinefunction(completer) else self.threads.run(ask))
         return {"completion": completion_of(values)}
 
     def _completed(self, reference: Any) -> tuple[TextArguments, str]:

@@ -27,8 +27,11 @@ class Invalid(ValueError):
     """A value does not fit its type; every problem that was found, in the order of the schema."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(problems)[:_MOST_PROBLEMS]
-        super().__init__("; ".join(map(str, self.problems)))
+        self.problems = tuple(problems)
+        told = [str(problem) for problem in self.problems[:_MOST_PROBLEMS]]
+        if (untold := len(self.problems) - len(told)) > 0:
+            told.append(f"and {untold} more")
+        super().__init__("; ".join(told))
 
 
 def invalid(path: Path, reason: str) -> Invalid:

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 
 import jsonschema_rs
 
+from mooring.authoring import docstrings
 from mooring.authoring.metadata import Check, Facts
 from mooring.authoring.problems import Invalid, Path, invalid, shown, wrong_type
 from mooring.authoring.schema import Definitions, Schema
@@ -246,7 +247,8 @@ def members_of(kind: type[Enum]) -> Choice:
     if not all(isinstance(member.value, _SCALARS) for member in members):
         return Choice(tuple((member.name, member) for member in members))
     opaque = any(not isinstance(member.value, str) for member in members)
-    note = ", ".join(f"{member.value} = {member.name}" for member in members) if opaque else ""
+    meanings = ", ".join(f"{member.value} = {member.name}" for member in members) if opaque else ""
+    note = docstrings.sentences(docstrings.parse(vars(kind).get("__doc__")).summary, meanings)
     return Choice(tuple((member.value, member) for member in members), note)
 
 
@@ -265,7 +267,12 @@ class Noted:
         return found
 
     def schema(self, definitions: Definitions) -> Schema:
-        return {**self.shape.schema(definitions), **self.notes}
+        own = self.shape.schema(definitions)
+        of_type, of_use = own.get("description", ""), self.notes.get("description", "")
+        if of_type in of_use or not of_use:
+            return {**own, **self.notes}
+        # What an argument is for does not replace what its numbers mean, or the rule of its class.
+        return {**own, **self.notes, "description": docstrings.sentences(of_use, of_type)}
 
 
 def _apply(check: Check, value: Any, path: Path) -> None:
@@ -276,4 +283,4 @@ def _apply(check: Check, value: Any, path: Path) -> None:
     except ValueError as error:
         raise invalid(path, f"will not do: {error}") from None
     if verdict is not None and not verdict:
-        raise invalid(path, f"must be {check.rule or 'acceptable'}, not {shown(value)}")
+        raise invalid(path, f"must be {check.rule}, not {shown(value)}")

@@ -16,6 +16,7 @@ from mooring.authoring.hints import Undescribable, hints_of
 from mooring.authoring.inference import Inference
 from mooring.authoring.metadata import MISSING, Facts, gather
 from mooring.authoring.records import member_of
+from mooring.authoring.shapes import Shape
 
 _NOTHING: Final = inspect.Parameter.empty
 
@@ -51,8 +52,13 @@ class Signature:
         return positional, arguments
 
 
-def read_signature(function: Callable[..., Any], context_type: type) -> Signature:
-    """Look at a function, a bound method, a partial or an object that can be called."""
+def read_signature(
+    function: Callable[..., Any], context_type: type, *, undescribed: Shape | None = None
+) -> Signature:
+    """Look at a function, a bound method, a partial or an object that can be called.
+
+    `undescribed` stands in for parameters whose type has no counterpart in JSON; without it they are refused.
+    """
     target = _with_annotations(function)
     docs = docstrings.parse(inspect.getdoc(target))
     hints = hints_of(target)
@@ -77,7 +83,13 @@ def read_signature(function: Callable[..., Any], context_type: type) -> Signatur
         else:
             if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
                 positional_only.append(name)
-            members.append(_member(inference, target, parameter, annotation, docs, defaults))
+            try:
+                member = _member(inference, parameter, annotation, docs, defaults)
+            except Undescribable as error:
+                if undescribed is None:
+                    raise Undescribable(f"`{_label(target)}`, parameter `{name}`: {error}") from error
+                member = Member(name, name, undescribed, parameter.default is _NOTHING, MISSING)
+            members.append(member)
     record = Record(tuple(members), dict, others=others)
     returns = hints.get("return", _NOTHING)
     return Signature(record, docs, returns, context_name, defaults, tuple(positional_only))
@@ -85,7 +97,6 @@ def read_signature(function: Callable[..., Any], context_type: type) -> Signatur
 
 def _member(
     inference: Inference,
-    target: Any,
     parameter: inspect.Parameter,
     annotation: Any,
     docs: Docstring,
@@ -103,18 +114,15 @@ def _member(
         default = said.default
         defaults[name] = lambda: said.default
     shown = MISSING if default is _NOTHING else default
-    try:
-        member = member_of(
-            inference.shape,
-            name,
-            annotation,
-            docs,
-            shown,
-            optional=name in defaults,
-            wire_name=said.alias or "",
-        )
-    except Undescribable as error:
-        raise Undescribable(f"`{_label(target)}`, parameter `{name}`: {error}") from error
+    member = member_of(
+        inference.shape,
+        name,
+        annotation,
+        docs,
+        shown,
+        optional=name in defaults,
+        wire_name=said.alias or "",
+    )
     return replace(member, required=default is _NOTHING and name not in defaults)
 
 
