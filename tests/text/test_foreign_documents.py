@@ -91,6 +91,12 @@ def test_a_caption_written_as_adf_stays_where_it_is(before: Node, content: list[
     assert equal(convert(written, "markdown", "adf").result, document), written
 
 
+def test_a_node_in_the_wrong_place_survives_in_wiki_markup() -> None:
+    document = doc({"type": "nestedExpand", "content": [paragraph(text("a"))], "hologram": 1})
+    written = convert(document, "adf", "wiki").result
+    assert equal(convert(written, "wiki", "adf").result, document)
+
+
 def test_a_text_with_unknown_keys_survives_where_the_schema_admits_anything() -> None:
     caption = node("caption", [text("a "), text("words") | {"attrs": {"width": ["y"]}}, text(" b")])
     shown = IMAGE | {"content": [*IMAGE["content"], caption]}

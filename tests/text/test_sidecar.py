@@ -152,6 +152,57 @@ def test_a_changed_cell_keeps_widths_and_colours_of_its_table() -> None:
     assert row["content"][1] is document["content"][0]["content"][1]["content"][1]
 
 
+PHOTO = node(
+    "mediaSingle", [node("media", type="file", id="f1", collection="c", alt="photo")], layout="wide", width=50
+)
+CAPTIONED = PHOTO | {"content": [*PHOTO["content"], node("caption", [text("by "), text("hand", RED)])]}
+
+
+@pytest.mark.parametrize(
+    ("block", "old", "new", "within"),
+    [
+        (panel("info", p("careful")) | {"marks": []}, "[INFO]", "[WARNING]", ('"info"', '"warning"')),
+        (node("orderedList", [item(p("a"))], order=3, localId="l"), "3. ", "7. ", ('": 3', '": 7')),
+        (p(text("x", mark("link", href="/a", title="old", id="i"))), '"old"', '"new"', ('"old"', '"new"')),
+        (PHOTO, "photo", "picture", ("photo", "picture")),
+        (panel("info", PHOTO, p("x")), "photo", "picture", ("photo", "picture")),
+        (CAPTIONED, "photo by", "photo made by", ('"by "', '"made by "')),
+        (
+            node("mediaGroup", [media(id="f1", alt="a"), media(id="f2", alt="b")]),
+            "[b]",
+            "[c]",
+            ('"b"', '"c"'),
+        ),
+        (node("blockCard", url="/a"), "[/a](/a)", "[/b](/b)", ('"/a"', '"/b"')),
+        (p(node("status", text="DONE", color="green", localId="s")), "DONE", "OPEN", ("DONE", "OPEN")),
+        (p("by ", node("date", timestamp="86400000")), "01-02", "01-03", ("86400000", "172800000")),
+    ],
+)
+def test_an_edit_of_what_is_shown_of_a_node_changes_just_that(
+    block: Node, old: str, new: str, within: tuple[str, str]
+) -> None:
+    document = doc(p("before"), block, p("after"))
+    rendering = SIDECAR.render(document)
+    assert rendering.markdown.count(old) == 1, rendering.markdown
+    restored = SIDECAR.restore(rendering.markdown.replace(old, new), document, rendering.snapshot)
+    assert restored.document == json.loads(json.dumps(document).replace(*within, 1))
+    assert restored.report.entries == []
+
+
+def test_a_link_without_its_title_keeps_the_rest() -> None:
+    linked = text("x", mark("link", href="/a", title="old", id="i"))
+    after = edited(doc(p("see ", linked)), ' "old"', "")
+    assert after["content"][0]["content"][1]["marks"] == [mark("link", href="/a", id="i")]
+
+
+def test_an_edited_item_leaves_the_images_of_other_items_alone() -> None:
+    document = doc(bullets(item(p("one"), CAPTIONED), item(p("two"))))
+    rendering = SIDECAR.render(document)
+    restored = SIDECAR.restore(rendering.markdown.replace("two", "2"), document, rendering.snapshot)
+    assert restored.document["content"][0]["content"][0] is document["content"][0]["content"][0]
+    assert restored.report.entries == []
+
+
 def test_an_edit_that_drops_media_is_refused_unless_allowed() -> None:
     document = doc(p("a"), single(media(id="f1", alt="photo")), p("b"))
     with pytest.raises(PatchRefused, match="f1"):

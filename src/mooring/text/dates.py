@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 _MILLISECONDS = re.compile(r"0|-?[1-9]\d{0,14}")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def iso_day(stamp: str) -> str | None:
@@ -14,6 +14,17 @@ def iso_day(stamp: str) -> str | None:
     if not _MILLISECONDS.fullmatch(stamp):
         return None
     try:
-        return (_EPOCH + timedelta(milliseconds=int(stamp))).date().isoformat()
+        return (EPOCH + timedelta(milliseconds=int(stamp))).date().isoformat()
     except OverflowError:
         return None
+
+
+def timestamp_of(day: str) -> str | None:
+    """`2026-07-01` in milliseconds, if it would be written the same way again."""
+    try:
+        moment = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    if moment.strftime("%Y-%m-%d") != day:
+        return None
+    return str((moment - EPOCH) // timedelta(milliseconds=1))

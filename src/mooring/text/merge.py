@@ -13,9 +13,10 @@ from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from mooring.text.merge_cells import merge_cell, merge_row
+from mooring.text.merge_shown import AsShown, comparable, merge_file, renewed, with_changes
 from mooring.text.report import Path, Report
 from mooring.text.simplify import PLAIN_MARKS, Simplifier
-from mooring.text.tree import Mark, Node, attributes, canonical, children, compact_json, marks_of, sort_marks
+from mooring.text.tree import Mark, Node, attributes, children, marks_of, sort_marks
 
 TEXT_BLOCKS = frozenset({"paragraph", "heading", "taskItem", "decisionItem", "caption"})
 _CONTAINERS = frozenset(
@@ -27,26 +28,11 @@ _TOKEN = re.compile(r"\w+|\s|[^\w\s]")
 _BESIDE_CODE = frozenset({"code", "link", "annotation"})
 
 
-def comparable(item: Node) -> str:
-    """A node as text, without the ids a reader may have made up."""
-    return compact_json(_without_ids(canonical(item)))
-
-
-def _without_ids(item: Node) -> Node:
-    made = dict(item)
-    attrs = {name: value for name, value in attributes(item).items() if name != "localId"}
-    made.pop("attrs", None)
-    if attrs:
-        made["attrs"] = dict(sorted(attrs.items()))
-    if "content" in made:
-        made["content"] = [_without_ids(child) for child in children(item)]
-    return dict(sorted(made.items()))
-
-
 @dataclass(frozen=True, slots=True)
 class Merger:
     simplifier: Simplifier
     report: Report
+    edit: AsShown
 
     def merge(self, original: Node, before: Node, after: Node, path: Path) -> Node:
         if comparable(before) == comparable(after):
@@ -60,7 +46,7 @@ class Merger:
         elif original["type"] in _CELLS and after["type"] in _CELLS:
             made = merge_cell(self, original, before, after, path)
         else:
-            made = None
+            made = merge_file(self, original, before, after, path)
         if made is not None:
             return made
         same = original["type"] == after["type"] and original["type"] in _CONTAINERS
@@ -69,6 +55,7 @@ class Merger:
         return self._replaced(original, after, path)
 
     def _replaced(self, original: Node, after: Node, path: Path) -> Node:
+        after = self.edit.as_read(after)
         gone = sorted(_rich(original) - _rich(after))
         for kind in gone:
             self.report.lost(path, f"{kind} could not be put back into the edited `{original['type']}`")
@@ -93,10 +80,10 @@ class Merger:
                 if old < i2 and new < j2:
                     made.append(self.merge(sources[old], olds[old], news[new], (*path, "content", old)))
                 elif new < j2:
-                    made.append(news[new])
+                    made.append(self.edit.as_read(news[new]))
                 else:
                     self._gone(sources[old], (*path, "content", old))
-        return {**original, "content": made}
+        return with_changes({**original, "content": made}, before, after)
 
     def _gone(self, item: Node, path: Path) -> None:
         self.report.changed(path, f"`{item['type']}` was deleted by the edit")
@@ -225,18 +212,29 @@ class _Pieces:
                 _append(made, piece.character, piece.marks)
                 at += 1
                 continue
-            end = at
-            while end < len(self._pieces) and self._pieces[end].atom == piece.atom:
-                end += 1
+            end = self._end_of(at)
             self._atom(made, self._pieces[at:end])
             at = end
         return made
+
+    def _end_of(self, at: int) -> int:
+        """Where the atom ends that begins here; words put into the middle of one belong to it."""
+        atom, last = self._pieces[at].atom, at
+        for index in range(at, len(self._pieces)):
+            if self._pieces[index].atom == atom:
+                last = index
+            elif self._pieces[index].atom is not None:
+                break
+        return last + 1
 
     def _atom(self, made: list[Node], pieces: list[_Piece]) -> None:
         index, item = pieces[0].atom or (0, {})
         shown = "".join(piece.character for piece in pieces)
         if index < 0 or item["type"] == "hardBreak" or shown == self._shown[index]:
             made.append(item)
+            return
+        if (new := renewed(item, shown)) is not None:
+            made.append(new)
             return
         if not any(each is item for each in self._broken):
             self._broken.append(item)
@@ -282,12 +280,20 @@ def _merged_marks(old: list[Mark], new: list[Mark]) -> list[Mark]:
 
 
 def _richer(mark: Mark, old: list[Mark]) -> Mark:
-    """A link to the same place keeps the attributes Markdown does not show."""
+    """A link to the same place keeps the attributes Markdown does not show; its title is shown."""
     for other in old:
-        same = other.get("type") == mark["type"]
-        if same and (mark["type"] != "link" or attributes(other).get("href") == attributes(mark).get("href")):
+        if other.get("type") != mark["type"]:
+            continue
+        if mark["type"] != "link":
             return other
+        if attributes(other).get("href") == attributes(mark).get("href"):
+            return with_changes(other, _titled(other), _titled(mark))
     return mark
+
+
+def _titled(link: Mark) -> Mark:
+    title = " ".join(str(attributes(link).get("title") or "").split())
+    return {"attrs": {"title": title}} if title else {}
 
 
 def _edited(content: list[Node]) -> Iterator[_Edit]:

@@ -18,6 +18,7 @@ from mooring.text.markdown.checked import write_blocks
 from mooring.text.markdown.plain import PlainWriter
 from mooring.text.markdown.reader import SourceBlock, read_blocks
 from mooring.text.merge import Merger
+from mooring.text.merge_shown import AsShown
 from mooring.text.report import Path, Report
 from mooring.text.simplify import Simplifier, Unit
 from mooring.text.tree import Node, attributes, canonical, children, compact_json, plain_text, walk
@@ -197,14 +198,18 @@ class _Restoring:
         if not nodes:
             self._delete(index)
             return
-        first = self._merged(unit, nodes[0]) if self._sidecar.dialect == "plain" else nodes[0]
+        first = (
+            self._merged(unit, self._texts[index], nodes[0]) if self._sidecar.dialect == "plain" else nodes[0]
+        )
         self._replaced[unit.path] = [first, *nodes[1:]]
 
-    def _merged(self, unit: Unit, after: Node) -> Node:
+    def _merged(self, unit: Unit, unedited: str, after: Node) -> Node:
         """The edit in the original node; the edit alone when the merged node would not say the same."""
-        attempt = Report()
-        made = Merger(self._sidecar.simplifier(attempt), attempt).merge(
-            unit.original, unit.node, after, unit.path
+        attempt, edit = Report(), AsShown()
+        read = [node for block in read_blocks(unedited, Report()) for node in block.nodes]
+        edited = edit.node(unit.node, read[0], after) if len(read) == 1 else after
+        made = Merger(self._sidecar.simplifier(attempt), attempt, edit).merge(
+            unit.original, unit.node, edited, unit.path
         )
         shown = self._sidecar.simplifier(Report()).block(made, unit.path)
         if shown is not None and plain_text(shown).split() == plain_text(after).split():

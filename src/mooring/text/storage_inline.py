@@ -1,8 +1,8 @@
 """Text and what stands in it: storage format into ADF's inline nodes."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from mooring.text.dates import timestamp_of
 from mooring.text.storage_adf import read_inline_adf
 from mooring.text.storage_ids import Extras
 from mooring.text.storage_images import read_inline_image
@@ -37,7 +37,6 @@ USUAL_EMOTICON = "blue-star"
 _EMOJI_ATTRIBUTES = {"ac:emoji-shortname": "shortName", "ac:emoji-id": "id", "ac:emoji-fallback": "text"}
 _CODE_COMPANY = frozenset({"link", "annotation"})
 _MARKABLE = {"mediaInline": _CODE_COMPANY, "inlineExtension": frozenset({"annotation"})}
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read_inline(reading: Reading, children: list[Child]) -> tuple[list[Node], Extras]:
@@ -149,17 +148,6 @@ def _time(_reading: Reading, element: Element) -> Node | None:
         return None
     extras = other_attributes(element, "datetime", "data-timestamp", "local-id")
     return identified({"type": "date", "attrs": {"timestamp": timestamp}}, extras, given.get("local-id"))
-
-
-def timestamp_of(day: str) -> str | None:
-    """`2026-07-01` in milliseconds, if it would be written the same way again."""
-    try:
-        moment = datetime.strptime(day, "%Y-%m-%d").replace(tzinfo=UTC)
-    except ValueError:
-        return None
-    if moment.strftime("%Y-%m-%d") != day:
-        return None
-    return str((moment - EPOCH) // timedelta(milliseconds=1))
 
 
 def _emoticon(_reading: Reading, element: Element) -> Node | None:

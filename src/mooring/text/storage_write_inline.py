@@ -5,10 +5,11 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, cast
 
+from mooring.text.dates import EPOCH, timestamp_of
 from mooring.text.storage_adf import write_adf
 from mooring.text.storage_ids import Extras, attributes_in, parameters_in, unpack
 from mooring.text.storage_images import write_inline_image
-from mooring.text.storage_inline import EPOCH, USUAL_EMOTICON, timestamp_of
+from mooring.text.storage_inline import USUAL_EMOTICON
 from mooring.text.storage_links import is_page_link, plain_body, takes_plain_body
 from mooring.text.storage_macros import ADF_MACRO, BODY, CORE, PLAIN, STATUS_COLOURS, VERSION
 from mooring.text.storage_marks import NESTING, usual_nesting, write_mark

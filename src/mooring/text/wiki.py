@@ -22,16 +22,12 @@ def read(source: str | bytes, report: Report, *, lenient: bool = False) -> Node:
     for at, block in enumerate(blocks):
         if block["type"] == "codeBlock" and plain_text(block).startswith("Invalid ADF Macro: "):
             report.changed(("content", at), "`{adf}` holds no node as JSON; it is shown as a code block")
-    return canonical(doc(*(_at_root(node) for node in blocks)))
+    return canonical(doc(*blocks))
 
 
 def write(doc: Node, report: Report, *, dialect: str = "extended") -> str:
     """The document as wiki markup; the plain dialect does without macros that only Jira Cloud knows."""
     return BlockWriter(report, exact=dialect != "plain").document(children(doc))
-
-
-def _at_root(node: Node) -> Node:
-    return {**node, "type": "expand"} if node["type"] == "nestedExpand" else node
 
 
 def _decoded(source: str | bytes, report: Report, *, lenient: bool) -> str:
