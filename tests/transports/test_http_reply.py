@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import gzip
 import random
 import zlib
@@ -458,7 +457,9 @@ async def test_what_waited_on_disk_arrives_whole_and_the_connection_goes_on(acce
         reply = await asked(peer, replies, request(headers=accepted))
         transport.pause_reading()
         reply.send(200, TEXT, body)
-        await until(lambda: any(isinstance(each, PatientBody) and each._pieces for each in gc.get_objects()))
+        assert reply.on_closed is not None
+        waiting: PatientBody = reply.on_closed.__self__  # type: ignore[attr-defined]
+        await until(lambda: waiting._pieces is not None)
         transport.resume_reading()
         answer = await peer.answer()
         whole = gzip.decompress(answer.body) if accepted else answer.body
@@ -466,4 +467,4 @@ async def test_what_waited_on_disk_arrives_whole_and_the_connection_goes_on(acce
         again = await asked(peer, replies, request())
         again.send(200, TEXT, b"next")
         assert (await peer.answer()).body == b"next"
-    assert not [found for found in gc.get_objects() if isinstance(found, PatientBody) and found._total]
+    assert not waiting._total
