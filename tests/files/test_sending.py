@@ -9,7 +9,8 @@ import http.client
 import os
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,16 +19,17 @@ from urllib.parse import urlsplit
 import pytest
 from tests.files.conftest import Answered, http_request, post, said, serving, upload_url
 from tests.support.gateway import Gateway
-from tests.support.peers import ModernHttpPeer, Peer
+from tests.support.peers import ModernHttpPeer, Peer, StreamablePeer
 from tests.support.waiting import eventually
 
 from mooring.files.database import Database
-from mooring.files.faults import FileFault
+from mooring.files.faults import FileFault, NotFound
 from mooring.files.importing import Importer, is_inside
 from mooring.files.local_storage import LocalStorage
 from mooring.files.quotas import Quotas
 from mooring.files.receiving import Receiver
 from mooring.files.records import FileRecord
+from mooring.files.resuming import ResumableUploads
 from mooring.files.store import FileStore, KeepingRule, StoreRules
 from mooring.files.upload_tool import UploadRules
 
@@ -47,6 +49,17 @@ def send_piece(location: str, offset: int, data: bytes) -> Answered:
     return http_request("PATCH", location, data, {**PIECE, "Upload-Offset": str(offset)})
 
 
+def a_store(folder: Path, clock: Callable[[], float]) -> FileStore:
+    rule = KeepingRule(1000, 60.0)
+    return FileStore(
+        Database(folder / "state.sqlite3"),
+        LocalStorage(folder),
+        Quotas(),
+        StoreRules(rule, rule, rule),
+        clock=clock,
+    )
+
+
 def test_a_file_may_come_in_pieces(peer: Peer) -> None:
     created = create(upload_url(peer)["upload_url"], sha256=hashlib.sha256(DATA).hexdigest())
     assert created.status == 201
@@ -61,6 +74,79 @@ def test_a_file_may_come_in_pieces(peer: Peer) -> None:
     handle = last.headers["Upload-Handle"]
     size, digest, _ = said(peer.tool("measure", {"path": handle})).split(" ", 2)
     assert (int(size), digest) == (len(DATA), hashlib.sha256(DATA).hexdigest())
+
+
+def test_pieces_may_come_long_after_the_link_has_expired(tmp_path: Path) -> None:
+    uploads = {"link_ttl_seconds": 1}
+    with serving(tmp_path, uploads=uploads) as gateway, ModernHttpPeer(gateway, "files") as peer:
+        url = upload_url(peer)["upload_url"]
+        location = create(url).headers["Location"]
+        eventually(lambda: create(url).status == 410, "the link to expire")
+        assert send_piece(location, 0, DATA[:50_000]).status == 204
+        last = send_piece(location, 50_000, DATA[50_000:])
+        assert said(peer.tool("measure", {"path": last.headers["Upload-Handle"]})).startswith("100000 ")
+        begins_anew = f"{gateway.address}/upload/files?{urlsplit(location).query}"
+        assert [create(begins_anew).status, http_request("PUT", begins_anew, b"x").status] == [403, 403]
+
+
+def test_every_piece_gives_time_for_the_next(tmp_path: Path) -> None:
+    now = [1000.0]
+
+    async def pieces(data: bytes) -> AsyncIterator[bytes]:
+        yield data
+
+    async def run() -> None:
+        store = a_store(tmp_path, lambda: now[0])
+        uploads = ResumableUploads(store, tmp_path / "resumable")
+        await store.open()
+        await uploads.open()
+        upload = await uploads.create("0" * 32, "files", "a.bin", 30, "")
+        for offset in (0, 10):
+            now[0] += 50  # of 60
+            upload = await uploads.append(upload, offset, pieces(b"0123456789"))
+            await uploads.sweep()
+            assert (await uploads.find(upload.id, upload.scope, "files")).expires == now[0] + 60
+        now[0] += 61
+        await uploads.sweep()
+        with pytest.raises(NotFound):
+            await uploads.find(upload.id, upload.scope, "files")
+        assert (list((tmp_path / "resumable").iterdir()), store.usage.total) == ([], 0)
+        await store.close()
+
+    asyncio.run(run())
+
+
+def test_pieces_without_an_upload_are_swept(tmp_path: Path) -> None:
+    async def run() -> list[str]:
+        store = a_store(tmp_path, time.time)
+        uploads = ResumableUploads(store, tmp_path / "resumable")
+        await store.open()
+        await uploads.open()
+        coming = await uploads.create("0" * 32, "files", "a.bin", 30, "")
+        for name in ("old", "new"):
+            (tmp_path / "resumable" / name).write_bytes(b"left by a crash")
+        for name in ("old", coming.id):
+            os.utime(tmp_path / "resumable" / name, (1, 1))
+        await uploads.sweep_orphans(time.time() - 60)
+        await store.close()
+        return [name for name in ("old", "new", coming.id) if (tmp_path / "resumable" / name).exists()]
+
+    kept = asyncio.run(run())
+    assert "old" not in kept
+    assert len(kept) == 2
+
+
+def test_a_session_that_ends_takes_its_unfinished_uploads_along(gateway: Gateway) -> None:
+    folder = gateway.folder / "data/files/resumable"
+    before = set(folder.iterdir())
+    with StreamablePeer(gateway, "files") as peer:
+        location = create(upload_url(peer)["upload_url"]).headers["Location"]
+        send_piece(location, 0, DATA[:50_000])
+        assert len(set(folder.iterdir()) - before) == 1
+    eventually(lambda: set(folder.iterdir()) <= before, "the pieces to go")
+    late = send_piece(location, 50_000, DATA[50_000:])
+    assert (late.status, "has ended" in late.json["error"]) == (410, True)
+    assert http_request("HEAD", location, headers=TUS).status == 410
 
 
 def test_what_came_before_a_break_stays(gateway: Gateway) -> None:

@@ -46,6 +46,7 @@ class CarriedFiles:
         service.links.base = url
         await service.start()
         self.service = service
+        self._sessions.recall = service.sessions.recall
         requests = FileRequests(service, self._servers, self._sessions, lambda: app.rules, self._watch_for)
         downloads = Downloads(requests, artifacts=config.core.allow_artifacts_download)
         app.add_prefix(f"{service.links.upload_path}/".encode(), Uploads(requests).endpoint)
@@ -67,6 +68,11 @@ class CarriedFiles:
         from mooring.config.files_build import shown_by  # noqa: PLC0415
 
         adapters.show_as(shown_by(config, entry))
+
+    def leave(self) -> None:
+        """The gateway is about to end: sessions that have files are to be found again."""
+        if self.service is not None:
+            self.service.leave()
 
     async def close(self) -> None:
         if self.service is not None:

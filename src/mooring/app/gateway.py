@@ -220,6 +220,7 @@ class Gateway:
         await listener.close(STOP_SECONDS if busy else 0.0)
 
     async def _close_servers(self) -> None:
+        self._files.leave()
         await self._sessions.close_all()
         await asyncio.gather(*(server.close() for server in self.servers.values()))
 

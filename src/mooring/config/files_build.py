@@ -33,7 +33,8 @@ def service_for(config: Config, seal: Seal, key: bytes) -> FileService:
     """Everything about files of one gateway."""
     folder = config.storage.root / "files"
     store = FileStore(Database(folder / "state.sqlite3"), _storage(config), _quotas(config), _rules(config))
-    return FileService(store, Links(seal, key, config.uploads.path), Scopes(key), folder / "views")
+    links = Links(seal, key, config.uploads.path)
+    return FileService(store, links, Scopes(key), folder / "views", config.sessions.idle_ttl_seconds)
 
 
 def adapters_for(service: FileService, config: Config, server: Server) -> FileAdapters:

@@ -12,6 +12,7 @@ from mooring.files.adapters import Producer, ToolFiles
 from mooring.files.consuming import Arguments, Resolver, handles_in, places
 from mooring.files.faults import FileFault
 from mooring.files.handles import new_id
+from mooring.files.kept_sessions import KeptSessions
 from mooring.files.producing import ArtifactMaker, Output
 from mooring.files.scopes import OF_SCOPE, SHARED_VIEW, Scopes
 from mooring.files.server_files import ServerFiles
@@ -41,6 +42,7 @@ class FileCalls:
         views: Views,
         resolver: Resolver,
         maker: ArtifactMaker,
+        sessions: KeptSessions,
     ) -> None:
         self._files = files
         self._wiring = wiring
@@ -48,6 +50,7 @@ class FileCalls:
         self._views = views
         self._resolver = resolver
         self._maker = maker
+        self._sessions = sessions
 
     def call(self, exchange: Exchange, handler: Handler, name: str) -> Awaitable[Answer | None]:
         files = self._files.tools.get(name)
@@ -111,6 +114,7 @@ class FileCalls:
         scope: str | None,
         view: str,
     ) -> Answer | None:
+        await self._sessions.keep(exchange.client, self._files.id)
         is_own = scope is None and view != SHARED_VIEW
         output = await self._maker.prepare(arguments, producers, view, alone=view != SHARED_VIEW)
         try:

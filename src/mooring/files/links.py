@@ -18,7 +18,11 @@ from mooring.transports.sealing import Seal, SealBroken
 
 UPLOAD: Final = "mooring:upload"
 ONCE: Final = "mooring:once"
+RESUMABLE: Final = "resumable"
+"""The folder of uploads in pieces, below the address of their server."""
 ONCE_SECONDS: Final = 600.0
+RESUME_SECONDS: Final = 7 * 86_400.0
+"""How long the address of an upload in pieces may work; the upload ends earlier if no piece comes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +48,19 @@ class Links:
         sealed = self._seal.wrap(UPLOAD, values, ttl_seconds=ttl_seconds)
         return f"{self.base}{self.upload_path}/{quote(ticket.server)}?ticket={sealed}"
 
-    def read_ticket(self, text: str, server: str) -> Ticket:
+    def resume_url(self, ticket: Ticket, upload: str) -> str:
+        """Where the pieces of one upload go, long after the link that it was begun with has expired."""
+        values = {"server": ticket.server, "scope": ticket.scope, "principal": ticket.principal, "to": upload}
+        sealed = self._seal.wrap(UPLOAD, values, ttl_seconds=RESUME_SECONDS)
+        return f"{self.base}{self.upload_path}/{quote(ticket.server)}/{RESUMABLE}/{upload}?ticket={sealed}"
+
+    def read_ticket(self, text: str, server: str, upload: str | None = None) -> Ticket:
+        """What a link allows: everything below its server, or one upload that has begun."""
         values = self._unsealed(UPLOAD, text, "get a new one with the `get_upload_url` tool")
         if values.get("server") != server:
             raise NotFound("this upload link is for another server")
+        if values.get("to") not in (None, upload):
+            raise Refused("this link goes on with one upload: get a new one with the `get_upload_url` tool")
         return Ticket(server, str(values["scope"]), str(values["principal"]))
 
     def once_url(self, record: FileRecord) -> str:

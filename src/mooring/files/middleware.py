@@ -16,6 +16,7 @@ from mooring.files.deliveries import Deliverer
 from mooring.files.descriptions import adapted
 from mooring.files.faults import FileFault, NotFound
 from mooring.files.handles import Kind, new_id
+from mooring.files.kept_sessions import KeptSessions
 from mooring.files.links import Links
 from mooring.files.producing import ArtifactMaker
 from mooring.files.records import FileRecord
@@ -49,13 +50,21 @@ class FileAdapters:
     """The middleware."""
 
     def __init__(
-        self, files: ServerFiles, store: FileStore, views: Views, links: Links, scopes: Scopes
+        self,
+        files: ServerFiles,
+        store: FileStore,
+        views: Views,
+        links: Links,
+        scopes: Scopes,
+        sessions: KeptSessions,
     ) -> None:
         self._files = files
         self._store = store
         self.views = views
         self._links = links
         self._scopes = scopes
+        self._sessions = sessions
+        self.is_leaving = False
         self._shown = files.shown
         self.wiring = Wiring(files.tools, files.id)
         self._server: Server
@@ -77,7 +86,7 @@ class FileAdapters:
         deliverer = Deliverer(store, views, links)
         resolver = Resolver(store, deliverer, files.id, lambda: self._helper or NO_HELPER)
         maker = ArtifactMaker(store, views, links, files.id, files.artifacts)
-        self._calls = FileCalls(files, self.wiring, scopes, views, resolver, maker)
+        self._calls = FileCalls(files, self.wiring, scopes, views, resolver, maker, sessions)
         self._calls.on_made = self._made
         self._calls.on_view_dropped = self._bound.discard
         self._methods: dict[str, Method] = {"tools/list": self._list_tools, "tools/call": self._call_tool}
@@ -217,6 +226,7 @@ class FileAdapters:
             log.info("%s: a large result was not kept: %s", self._files.id, error)
             return answer
         if was_kept:
+            await self._sessions.keep(exchange.client, self._files.id)
             self._made(scope, exchange.client)
         return answer
 
@@ -229,6 +239,7 @@ class FileAdapters:
                 scope = (await self._store.find(handle, self._files.id)).scope
             except NotFound as error:
                 return answers.own_tool_error(f"`beside`: {error}")
+        await self._sessions.keep(exchange.client, self._files.id)
         principal = exchange.client.principal
         about = upload_tool.answer(self._links, self._files.uploads, self._files.id, scope, principal)
         if scope is not None:
@@ -274,8 +285,11 @@ class FileAdapters:
             return
         scope = self._scopes.of_session(client.alias)
         self._told.discard(scope)
-        if scope in self._used or scope in self._store.usage.by_scope:  # from before a restart
+        if self.is_leaving and self._sessions.has(scope):
+            await self.views.drop(scope)
+        elif self._sessions.has(scope) or scope in self._used or scope in self._store.usage.by_scope:
             self._used.discard(scope)
+            self._sessions.forget(scope)
             await self._store.end_scope(scope, "its session ended")
             await self.views.drop(scope)
         elif scope in self._bound:

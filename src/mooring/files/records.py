@@ -123,6 +123,20 @@ def take_scope(
     return _bury(connection, [_record(row) for row in rows], reason, now)
 
 
+def end_scope(connection: sqlite3.Connection, scope: str, reason: str, now: float) -> None:
+    """Its session is over, also after a restart: a tombstone of its own says so."""
+    connection.execute("INSERT OR REPLACE INTO tombstones VALUES (?,?,?,?)", (scope, scope, reason, now))
+    connection.execute("DELETE FROM sessions WHERE scope = ?", (scope,))
+
+
+def ended_scopes(connection: sqlite3.Connection) -> dict[str, float]:
+    """The scopes that have ended, and when."""
+    return {
+        str(row[0]): float(row[1])
+        for row in connection.execute("SELECT id, at FROM tombstones WHERE id = scope")
+    }
+
+
 def take(connection: sqlite3.Connection, identifier: str, reason: str, now: float) -> list[FileRecord]:
     found = find(connection, identifier)
     return [] if found is None else _bury(connection, [found], reason, now)

@@ -87,6 +87,7 @@ class ResumableUploads:
         sync_folder(path.parent)
 
     async def find(self, identifier: str, scope: str, server: str) -> Resumable:
+        self._store.refuse_ended(scope)
         upload = await self._store.database.read(lambda connection: _find(connection, identifier))
         if upload is None or upload.scope != scope or upload.server != server:
             raise NotFound("not found: there is no such upload; begin a new one")
@@ -118,10 +119,20 @@ class ResumableUploads:
             here = await self.offset(upload)
             if offset != here:
                 raise WrongOffset(f"this upload stands at {here}, not at {offset}: go on there")
-            await self._write(upload, here, body)
+            try:
+                await self._write(upload, here, body)
+            finally:
+                upload = await self._kept_on(upload)
+            self._store.refuse_ended(upload.scope)
             return await self._finish(upload) if await self.offset(upload) == upload.length else upload
         finally:
             self._busy.discard(upload.id)
+
+    async def _kept_on(self, upload: Resumable) -> Resumable:
+        """A piece came: there is as much time for the next one as there was for it."""
+        later = replace(upload, expires=self._store.clock() + self._store.rules.upload.ttl_seconds)
+        await self._store.database.run(lambda connection: _set_expiry(connection, later))
+        return later
 
     async def _write(self, upload: Resumable, here: int, body: AsyncIterator[bytes]) -> None:
         descriptor = await in_thread(os.open, self._path(upload), os.O_WRONLY | os.O_APPEND)
@@ -190,8 +201,25 @@ class ResumableUploads:
             if upload.id not in self._busy:
                 await self.remove(upload)
 
+    async def end_scope(self, scope: str) -> None:
+        """Its session is over: what was still coming does not come any more."""
+        for upload in await self._store.database.read(_unfinished):
+            if upload.scope == scope:
+                await self.remove(upload)
+
+    async def sweep_orphans(self, older_than: float) -> None:
+        """Files that a crash left behind between writing them and writing down that they are there."""
+        coming = {upload.id for upload in await self._store.database.read(_unfinished)}
+        await in_thread(_sweep, self._folder, coming, older_than)
+
     def _path(self, upload: Resumable) -> Path:
         return self._folder / upload.id
+
+
+def _sweep(folder: Path, known: set[str], older_than: float) -> None:
+    for entry in list(os.scandir(folder)):
+        if entry.name not in known and entry.stat(follow_symlinks=False).st_mtime < older_than:
+            Path(entry.path).unlink(missing_ok=True)
 
 
 def _write_all(descriptor: int, blocks: list[bytes]) -> None:
@@ -233,6 +261,10 @@ def _expired(connection: sqlite3.Connection, now: float) -> list[Resumable]:
 
 def _mark(connection: sqlite3.Connection, upload: Resumable) -> None:
     connection.execute("UPDATE resumable SET finished = ? WHERE id = ?", (upload.finished, upload.id))
+
+
+def _set_expiry(connection: sqlite3.Connection, upload: Resumable) -> None:
+    connection.execute("UPDATE resumable SET expires = ? WHERE id = ?", (upload.expires, upload.id))
 
 
 def _delete(connection: sqlite3.Connection, identifier: str) -> None:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from mooring.files.kept_sessions import KeptSessions
 from mooring.files.links import Links
 from mooring.files.middleware import FileAdapters
 from mooring.files.records import FileRecord
@@ -26,7 +27,9 @@ ORPHAN_SECONDS: Final = 1800.0
 class FileService:
     """Runs from `start` to `close`."""
 
-    def __init__(self, store: FileStore, links: Links, scopes: Scopes, views_folder: Path) -> None:
+    def __init__(
+        self, store: FileStore, links: Links, scopes: Scopes, views_folder: Path, idle_seconds: float
+    ) -> None:
         self.store = store
         self.links = links
         self.scopes = scopes
@@ -34,7 +37,9 @@ class FileService:
         self.adapters: dict[str, FileAdapters] = {}
         self._views_folder = views_folder
         self._cleaner: asyncio.Task[None] | None = None
+        self.sessions = KeptSessions(store.database, scopes, idle_seconds)
         store.on_removed = self._removed
+        store.on_ended = self.resumable.end_scope
 
     def adapters_for(
         self, files: ServerFiles, shared_directory: Path | None, mounted_at: str | None
@@ -42,7 +47,9 @@ class FileService:
         """The middleware of one server."""
         root = shared_directory or self._views_folder
         views = Views(root, mounted_at, files.id, self.store, files.reach)
-        made = self.adapters[files.id] = FileAdapters(files, self.store, views, self.links, self.scopes)
+        made = self.adapters[files.id] = FileAdapters(
+            files, self.store, views, self.links, self.scopes, self.sessions
+        )
         return made
 
     async def start(self) -> None:
@@ -50,6 +57,7 @@ class FileService:
         if self._cleaner is None:
             await self.store.open()
             await self.resumable.open()
+            await self.sessions.open()
             self._cleaner = asyncio.get_running_loop().create_task(self._clean())
 
     @property
@@ -62,6 +70,11 @@ class FileService:
             await asyncio.wait([self._cleaner])
             await self.store.close()
 
+    def leave(self) -> None:
+        """The gateway ends, and with it every connection; what sessions have is for when it comes back."""
+        for adapters in self.adapters.values():
+            adapters.is_leaving = True
+
     def _removed(self, record: FileRecord) -> None:
         for adapters in self.adapters.values():
             adapters.forget(record)
@@ -73,6 +86,7 @@ class FileService:
             try:
                 await self.store.sweep()
                 await self.resumable.sweep()
+                await self._end_unclaimed()
                 if now >= next_orphans:
                     next_orphans = now + ORPHAN_SECONDS
                     await self._sweep_leftovers()
@@ -80,8 +94,16 @@ class FileService:
                 log.exception("cleaning up files failed; it will be tried again")
             await asyncio.sleep(min(SWEEP_SECONDS, self.store.rules.shortest_ttl_seconds))
 
+    async def _end_unclaimed(self) -> None:
+        for waiting in self.sessions.unclaimed():
+            self.sessions.forget(waiting.scope)
+            await self.store.end_scope(waiting.scope, "its session ended")
+            if (adapters := self.adapters.get(waiting.server)) is not None:
+                await adapters.views.drop(waiting.scope)
+
     async def _sweep_leftovers(self) -> None:
         await self.store.sweep_orphans()
         grace = time.time() - self.store.rules.orphan_grace_seconds
+        await self.resumable.sweep_orphans(grace)
         for adapters in list(self.adapters.values()):
             await adapters.sweep_views(grace)

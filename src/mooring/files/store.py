@@ -6,7 +6,7 @@ import asyncio
 import logging
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -70,6 +70,8 @@ class FileStore:
         self.rules = rules
         self.clock = clock
         self.on_removed: Callable[[FileRecord], None] | None = None
+        self.on_ended: Callable[[str], Awaitable[None]] | None = None
+        """Hears of a scope that has ended, when its files are gone."""
         self._remembered: dict[str, FileRecord] = {}
         self._touched: dict[str, float] = {}
         self._ended: dict[str, float] = {}
@@ -79,6 +81,7 @@ class FileStore:
         await self.storage.open()
         for scope, server, kind, size, count in await self.database.read(records.usage):
             self.usage.load(scope, server, kind, size, count)
+        self._ended = await self.database.read(records.ended_scopes)
 
     async def close(self) -> None:
         await self._write_touches()
@@ -161,6 +164,8 @@ class FileStore:
 
     async def _explanation(self, handle: Handle) -> NotFound:
         """Who knows scope and id once had it, and may know what became of it."""
+        if handle.scope in self._ended:
+            return Gone(f"not found: `{handle}` is gone: its session ended")
         found = await self.database.read(
             lambda connection: records.tombstone(connection, handle.id, handle.scope)
         )
@@ -213,10 +218,13 @@ class FileStore:
         """Its session is over: nothing of it can be used any more, and its files go."""
         now = self.clock()
         self._ended[scope] = now
+        await self.database.run(lambda connection: records.end_scope(connection, scope, reason, now))
         while taken := await self.database.run(
             lambda connection: records.take_scope(connection, scope, reason, now, SWEEP_BATCH)
         ):
             await self._dispose(taken)
+        if self.on_ended is not None:
+            await self.on_ended(scope)
 
     async def sweep(self) -> int:
         """Remove what has expired, a few at a time so that others get their turn."""

@@ -8,12 +8,15 @@ import secrets
 from collections.abc import Callable
 from typing import Final
 
+from msgspec import Struct
+
 from mooring.errors import MooringError, SessionGone
 from mooring.gateway.clients import LegacyClient
 from mooring.gateway.exchange import Client
 from mooring.gateway.principal import NOBODY, Caller, Principal
 from mooring.gateway.server import Server
-from mooring.transports.sealing import Seal
+from mooring.protocol.lifecycle import Phase
+from mooring.transports.sealing import Seal, SealBroken
 from mooring.transports.spool import Kept
 
 PURPOSE: Final = "mooring:session"
@@ -30,6 +33,14 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 """How long a round takes in which every session is visited once."""
 
 
+class Remembered(Struct, frozen=True):
+    """What is known of a session from before a restart."""
+
+    version: str
+    capabilities: bytes
+    info: bytes
+
+
 class TooManySessions(MooringError):
     """The gateway is full."""
 
@@ -41,6 +52,8 @@ class SessionTable:
         self._seal = seal
         self._ttl = idle_ttl_seconds
         self._most = most or MAX_SESSIONS
+        self.recall: Callable[[str, str], Remembered | None] | None = None
+        """Knows sessions from before a restart, by their alias and server."""
         self._sessions: dict[bytes, tuple[LegacyClient, Server, int]] = {}
         self._due: dict[int, dict[LegacyClient, None]] = {}
         self._swept = 0
@@ -72,13 +85,34 @@ class SessionTable:
 
     def find(self, session_id: bytes, server: Server, caller: Caller, now: float) -> LegacyClient:
         """The session with this id, if it is of this server and principal; anything else does not exist."""
-        entry = self._sessions.get(session_id)
+        entry = self._sessions.get(session_id) or self._recalled(session_id, server, caller, now)
         if entry is None or entry[1] is not server or entry[0].principal != caller.principal.id:
             raise SessionGone("no such session; start again with `initialize`")
         client = entry[0]
         client.caller = caller
         client.last_seen = now
         return client
+
+    def _recalled(
+        self, session_id: bytes, server: Server, caller: Caller, now: float
+    ) -> tuple[LegacyClient, Server, int] | None:
+        """A session from before a restart, if somebody knows it; its client notices nothing."""
+        if self.recall is None or len(self._sessions) >= self._most:
+            return None
+        try:
+            values = self._seal.unwrap(PURPOSE, session_id.decode("latin-1"))
+        except SealBroken:
+            return None
+        if values["server"] != server.id or values["principal"] != caller.principal.id:
+            return None
+        found = self.recall(values["alias"], server.id)
+        if found is None:
+            return None
+        client = LegacyClient(session_id, server.tracer, alias=values["alias"], caller=caller)
+        client.introduce(found.version, found.capabilities, found.info)
+        client.phase = Phase.READY
+        self._watch(client, server, now + self._ttl_of(server))
+        return self._sessions[session_id]
 
     def alias_of(self, session_id: bytes, server: Server) -> str | None:
         """What a session is called where its id must not be shown; to ask does not keep it alive."""

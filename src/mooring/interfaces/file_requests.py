@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from mooring.errors import SessionGone, TooMuch
 from mooring.files.faults import FileFault, NotFound, Refused
+from mooring.files.links import RESUMABLE
 from mooring.files.service import FileService
 from mooring.files.upload_tool import tool_name
 from mooring.gateway.principal import ANONYMOUS, NOBODY, Caller, Principal
@@ -185,13 +186,14 @@ class FileRequests:
             if text is not None:
                 self._take_ticket(server, request, text, visit)
             else:
-                visit.scope = self._own_scope(server, request, visit)
+                visit.scope = await self._own_scope(server, request, visit)
         finally:  # whoever tries tickets out is counted, too
             await visit.count()
         await go_on(visit)
 
     def _take_ticket(self, server: Server, request: Request, text: str, visit: Visit) -> None:
-        ticket = self.service.links.read_ticket(text, server.id)
+        *_, folder, last = path_of(request)
+        ticket = self.service.links.read_ticket(text, server.id, last if folder == RESUMABLE else None)
         principal = visit.caller.principal
         if principal is not ANONYMOUS and ticket.principal != principal.id:
             raise NotFound("not found: this upload link is for somebody else; ask for one of your own")
@@ -202,7 +204,7 @@ class FileRequests:
         if named is not None and named.decode("latin-1") != scope and not self._is_of(scope, named, server):
             raise NotFound("`Mcp-Session-Id` is not the one that this upload link is for: leave it out")
 
-    def _own_scope(self, server: Server, request: Request, visit: Visit) -> str:
+    async def _own_scope(self, server: Server, request: Request, visit: Visit) -> str:
         """Without a ticket: the scope of the session that is named, or of the principal."""
         helper = tool_name(server.id)
         may_call = None if visit.watch is None else visit.watch.may_call
@@ -211,7 +213,7 @@ class FileRequests:
             raise NotFound("not found: no server of this name takes uploads")
         named = request.header(b"mcp-session-id")
         if named is not None:
-            scope = self._session_scope(server, named, visit.caller)
+            scope = await self._session_scope(server, named, visit.caller)
         elif visit.caller.principal is not ANONYMOUS:
             scope = self.service.scopes.of_principal(visit.caller.principal.id, server.id)
         else:
@@ -224,12 +226,13 @@ class FileRequests:
         alias = self._sessions.alias_of(session_id, server)
         return alias is not None and self.service.scopes.of_session(alias) == scope
 
-    def _session_scope(self, server: Server, session_id: bytes, caller: Caller) -> str | None:
+    async def _session_scope(self, server: Server, session_id: bytes, caller: Caller) -> str | None:
         """The scope of a session that exists; no header makes one."""
         try:
             found = self._sessions.find(session_id, server, caller, monotonic())
         except SessionGone:
             return None
+        await self.service.sessions.keep(found, server.id)
         return self.service.scopes.of_session(found.alias)
 
 

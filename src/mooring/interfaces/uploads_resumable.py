@@ -8,15 +8,15 @@ from email.utils import formatdate
 from typing import Final
 
 from mooring.files.faults import BadUpload
+from mooring.files.links import RESUMABLE, Ticket
 from mooring.files.middleware import FileAdapters
 from mooring.files.receiving import checked_hash
 from mooring.files.resuming import Resumable, ResumableUploads
-from mooring.interfaces.file_requests import PRIVATE, FileRequests, Visit
+from mooring.interfaces.file_requests import PRIVATE, FileRequests, Visit, query_of
 from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import BodyStream, Request
 
 VERSION: Final = b"1.0.0"
-FOLDER: Final = "resumable"
 PIECE: Final = b"application/offset+octet-stream"
 EXTENSIONS: Final = b"creation,creation-with-upload,expiration,termination"
 
@@ -67,10 +67,15 @@ class ResumableRequest:
             self._adapters.uploaded(scope)
             if self._request.header(b"content-type") == PIECE and length:
                 upload = await self._uploads.append(upload, 0, self._body)
+        await self._state(visit, 201, upload, (b"location", self._location(visit, upload).encode()))
+
+    def _location(self, visit: Visit, upload: Resumable) -> str:
+        """Whoever came with a link goes on with one; all others show again who they are."""
+        links = self._requests.service.links
+        if "ticket" in query_of(self._request):
+            return links.resume_url(Ticket(self._server, visit.scope, visit.caller.principal.id), upload.id)
         path = self._request.path.decode("latin-1").rstrip("/")
-        query = self._request.query.decode("latin-1")
-        location = f"{self._requests.service.links.base}{path}/{FOLDER}/{upload.id}?{query}"
-        await self._state(visit, 201, upload, (b"location", location.encode()))
+        return f"{links.base}{path}/{RESUMABLE}/{upload.id}"
 
     async def head(self, identifier: str, visit: Visit) -> None:
         self._check_version()
