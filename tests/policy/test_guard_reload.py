@@ -8,15 +8,16 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.policy.caller import Caller
 from tests.policy.shelf import Shelf, tool
+from tests.policy.test_short_way import Sender
 from tests.support.gateway import Gateway, http_server, running_gateway
-from tests.support.peers import ModernHttpPeer, StreamablePeer
+from tests.support.peers import ModernHttpPeer, ModernStdioPeer, StdioPeer, StreamablePeer
 from tests.support.waiting import eventually
 
 from mooring.policy.audit.verifying import public_key, verify
@@ -257,3 +258,75 @@ def test_a_subscription_ends_where_a_policy_forbids_its_resource(tmp_path: Path,
             listener.tool("touch", {"uri": f"item://{number}"})
         told = listener.wait_for("notifications/resources/updated")
         assert [message["params"]["uri"] for message in told] == ["item://2"]
+
+
+def keep_busy(gateway: Gateway, caller: Caller) -> None:
+    """A call that outlasts the test; who is told that it broke off does not matter here."""
+
+    def nap() -> None:
+        with suppress(OSError, http.client.HTTPException):
+            caller.tool("nap", {"seconds": 60})
+
+    threading.Thread(target=nap, daemon=True).start()
+    eventually(lambda: gateway.in_flight("one") == 1, "the call to run")
+
+
+def test_a_server_that_is_made_anew_begins_nothing_by_its_old_rules(tmp_path: Path) -> None:
+    """Its last calls may end; an open connection that knows the way must not be an exception."""
+    call = b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"text":"x"}}}'
+    with (
+        http_server("one", tmp_path / "journal") as server,
+        running_gateway(tmp_path, [server]) as gateway,
+        closing(Sender(gateway, None)) as sender,
+    ):
+        for _ in range(4):  # by now its requests take the short way
+            assert sender.say(call)[0] == 200
+        caller = Caller(gateway.address, "one")
+        caller.session = sender.session
+        keep_busy(gateway, caller)
+        changed = {**server, "timeouts": {"call_seconds": 77}, "tools": {"deny": ["echo"]}}
+        file = gateway.folder / "mooring.yaml"
+        file.write_text(json.dumps({**json.loads(file.read_text()), "servers": [changed]}))
+        os.kill(gateway.process.pid, signal.SIGHUP)
+        caller.session = {}
+        eventually(lambda: _denied(caller), "the new rules to hold")
+        assert sender.say(call)[0] == 404
+
+
+def _denied(caller: Caller) -> bool:
+    said = caller.modern_tool("echo")
+    return "error" in said.message and said.error["message"] == "Unknown tool: echo"
+
+
+@pytest.mark.parametrize("kind", [StdioPeer, ModernStdioPeer], ids=lambda kind: kind.__name__)
+def test_a_command_ends_with_the_server_that_it_was_started_for(tmp_path: Path, kind: Any) -> None:
+    """Its client starts it again, and is then served by what is there now."""
+    with (
+        http_server("one", tmp_path / "journal") as server,
+        running_gateway(tmp_path, [server]) as gateway,
+        kind(gateway, "one") as peer,
+    ):
+        assert peer.tool("echo", {"text": "a"})["content"][0]["text"] == "a"
+        rewrite(gateway, servers=[{**server, "timeouts": {"call_seconds": 77}}])
+        assert peer.channel.process.wait(10) == 0
+        with kind(gateway, "one") as another:
+            assert another.tool("echo", {"text": "b"})["content"][0]["text"] == "b"
+
+
+def test_a_command_begins_nothing_at_a_server_that_is_about_to_go(tmp_path: Path) -> None:
+    with (
+        http_server("one", tmp_path / "journal") as server,
+        running_gateway(tmp_path, [server]) as gateway,
+        ModernStdioPeer(gateway, "one") as peer,
+    ):
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        keep_busy(gateway, caller)
+        file = gateway.folder / "mooring.yaml"
+        changed = {**server, "timeouts": {"call_seconds": 77}, "tools": {"deny": ["echo"]}}
+        file.write_text(json.dumps({**json.loads(file.read_text()), "servers": [changed]}))
+        os.kill(gateway.process.pid, signal.SIGHUP)
+        caller.session = {}
+        eventually(lambda: _denied(caller), "the new rules to hold")
+        answer = peer.start_tool("echo", {"text": "b"}).answer()
+        assert "was taken away or changed; connect again" in answer["error"]["message"]

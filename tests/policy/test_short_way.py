@@ -186,6 +186,10 @@ class Sender:
         self._headers["Mcp-Session-Id"] = headers["mcp-session-id"]
         self._exchange(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
 
+    @property
+    def session(self) -> Json:
+        return {"Mcp-Session-Id": self._headers["Mcp-Session-Id"]}
+
     def say(self, body: bytes) -> tuple[int, bytes]:
         status, _, answer = self._exchange(body)
         return status, _WAIT.sub(rb"\g<1>0", answer)

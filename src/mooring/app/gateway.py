@@ -265,6 +265,7 @@ class Gateway:
 
     def _take_out(self, name: str) -> tuple[Server, Workload | None]:
         entry, server = self._entries.pop(name), self.servers.pop(name)
+        server.retire()
         self._app.remove(name)
         self._sign_in.credentials.forget(name)
         return server, self._supervisor.release(name) if is_run(entry) else None
@@ -327,6 +328,7 @@ class Gateway:
             server.announce()
 
     async def detach(self, server: Server) -> None:
+        server.retire()
         if self.servers.get(server.id) is server:
             del self.servers[server.id]
             self._app.remove(server.id)

@@ -19,6 +19,7 @@ from mooring.errors import (
     RpcError,
     UpstreamFailed,
     UpstreamTimedOut,
+    UpstreamUnavailable,
 )
 from mooring.gateway import additions as own
 from mooring.gateway import answering, tasks
@@ -127,6 +128,14 @@ class Server:
         self._looks_at = None if about is None else about | OURS_IN_MODERN
         self._legacy_looks_at = None if about is None else about | self._legacy_routes.keys()
         """The methods that must not take the short way; None: all."""
+
+    def retire(self) -> None:
+        """Another one answers in its place, or none: what is under way may end, nothing new begins."""
+        self.use([self._refuse_anew], None)
+
+    async def _refuse_anew(self, exchange: Exchange, handler: Handler) -> Answer | None:
+        del exchange, handler
+        raise UpstreamUnavailable(f"`{self.id}` was taken away or changed; connect again")
 
     def announce(self) -> None:
         """Its lists may look different from now on: whoever listens is told to ask again, and hears no more

@@ -78,6 +78,7 @@ class StdioConnection:
         self._lines = LineReader(max_bytes)
         self._running: dict[RequestId, Exchange] = {}
         self._client: LegacyClient = sessions.create(server, monotonic(), caller=caller, channel=self._send)
+        self._client.end_channel = channel.close
         self._sink = ChannelSink(self._send, server.tracer, self._client.alias)
         self._behind = 0
         self._early: list[bytes] = []
