@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import sys
@@ -152,10 +153,52 @@ def test_what_is_not_a_message_is_refused_with_its_error(
 
 
 @pytest.mark.parametrize(
-    "kind", ["text/plain", None, "application/x-www-form-urlencoded", "multipart/form-data"]
+    "kind",
+    [
+        *("text/plain", None, "application/x-www-form-urlencoded", "multipart/form-data"),
+        *("application/json5", "application/json-patch+json", "text/plain; application/json", ""),
+    ],
 )
 def test_only_json_is_taken(gateway: Gateway, kind: str | None) -> None:
     assert post(gateway, json.dumps(PING).encode(), Content_Type=kind).status == 415
+    with SsePeer(gateway, "s") as peer:
+        answer = http_request(peer.channel.endpoint, "POST", json.dumps(PING), {"Content-Type": kind})
+        assert answer.status == 415
+        assert peer.request("ping") == {}
+
+
+@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "Application/JSON", "application/json;"])
+def test_json_is_taken_however_its_type_is_written(gateway: Gateway, kind: str) -> None:
+    with StreamablePeer(gateway, "s") as peer:
+        headers = {**peer.headers_for({}), "Content-Type": kind}
+        assert http_request(peer.channel.url, "POST", PING, headers).status == 200
+
+
+@pytest.mark.parametrize(
+    "name", ["Mcp-Session-Id", "MCP-Protocol-Version", "Last-Event-ID", "Origin", "Content-Type", "Host"]
+)
+def test_a_header_that_decides_something_is_given_once(gateway: Gateway, name: str) -> None:
+    """Another reader of the request might take the other one."""
+    with StreamablePeer(gateway, "s") as one, StreamablePeer(gateway, "s") as another:
+        given = {
+            "Mcp-Session-Id": (one.channel.session, another.channel.session),
+            "MCP-Protocol-Version": ("2025-11-25", "2026-07-28"),
+            "Last-Event-ID": ("1-1", "1-2"),
+            "Origin": (gateway.address, "http://evil.example"),
+            "Content-Type": ("application/json", "text/plain"),
+            "Host": (f"{gateway.host}:{gateway.port}", "evil.example"),
+        }
+        body = json.dumps(PING)
+        ordinary = {"Host": given["Host"][0], "Content-Type": "application/json", **one.headers_for({})}
+        lines = [f"{key}: {value}" for key, value in ordinary.items() if key != name]
+        lines += [f"{name}: {value}" for value in given[name]]
+        head = "\r\n".join(["POST /mcp/s HTTP/1.1", *lines, f"Content-Length: {len(body)}", "", ""])
+        with socket.create_connection((gateway.host, gateway.port), timeout=10) as connection:
+            connection.sendall((head + body).encode())
+            response = http.client.HTTPResponse(connection)
+            response.begin()
+            assert response.status == 400
+            assert "more than o" in response.read().decode()
 
 
 def test_a_get_that_does_not_accept_streams_is_refused(gateway: Gateway) -> None:

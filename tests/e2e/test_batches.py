@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.e2e.conftest import SERVERS, Harbour
 from tests.support.channels import http_request
+from tests.support.gateway import http_server, running_gateway
 from tests.support.peers import SsePeer, StdioPeer, StreamablePeer, tool_params
 from tests.support.waiting import eventually
 
@@ -109,3 +111,25 @@ def test_later_revisions_have_no_batches_over_stdio(harbour: Harbour) -> None:
         peer.channel.send(BATCH)
         lines = eventually(lambda: peer.channel.lines[before:], "the refusal")
         assert json.loads(lines[0])["error"]["code"] == -32600
+
+
+@pytest.mark.parametrize("kind", [StreamablePeer, SsePeer, StdioPeer], ids=lambda kind: kind.__name__)
+def test_every_message_of_a_batch_is_seen_on_the_wire(folder: Path, kind: Any) -> None:
+    with (
+        http_server("one", folder / "journal") as server,
+        running_gateway(folder, [server], trace={"file": str(folder / "trace")}) as gateway,
+        kind(gateway, "one", "2025-03-26") as peer,
+    ):
+
+        def seen(direction: str) -> list[tuple[str, str, str]]:
+            records = [json.loads(line) for line in (folder / "trace").read_text().splitlines()]
+            mine = [record for record in records if (record["leg"], record["dir"]) == ("client", direction)]
+            return sorted((r["kind"], r["method"] or "", r["id"]) for r in mine if r["id"] in ('"b"', '"c"'))
+
+        if kind is StreamablePeer:
+            http_request(peer.channel.url, "POST", BATCH, peer.headers_for({}))
+        else:
+            peer.channel.send(BATCH)
+        asked = [("request", "nonsense/method", '"c"'), ("request", "tools/call", '"b"')]
+        eventually(lambda: seen("in") == asked, "the requests")
+        eventually(lambda: seen("out") == [("error", "", '"c"'), ("response", "", '"b"')], "their answers")

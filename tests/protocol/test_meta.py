@@ -191,3 +191,32 @@ def test_a_revision_that_is_not_spoken_is_answered_with_those_that_are(version: 
     assert caught.value.code == UNSUPPORTED_VERSION
     assert caught.value.data == {"supported": ["2026-07-28"], "requested": version}
     meta.require_spoken("2026-07-28")
+
+
+def test_metadata_of_null_is_none_where_some_is_added_or_taken_away() -> None:
+    params = b'{"a":1,"_meta":null}'
+    stamped = meta.with_meta(params, "x", b"1")
+    assert json.loads(stamped) == {"a": 1, "_meta": {"x": 1}}
+    full = meta.with_request_metadata(
+        params, version="2026-07-28", capabilities=b"{}", client_info=b"", log_level=b""
+    )
+    assert json.loads(meta.without_request_metadata(full)) == {"a": 1}
+    assert json.loads(meta.without_request_metadata(params)) == {"a": 1}
+    assert meta.without_meta(params, "x") == params
+
+
+@pytest.mark.parametrize(
+    ("params", "named"),
+    [
+        (b'{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}', True),
+        (b'{"_meta":{"io.modelcontextprotocol\\/protocolVersion":"2026-07-28"}}', True),
+        (b'{"_meta":{"io.modelcontextprotocol/protocol\\u0056ersion":7}}', True),
+        (b'{"a":"io.modelcontextprotocol/protocolVersion"}', False),
+        (b'{"_meta":{"x":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}', False),
+        (b'{"a":"io.modelcontextprotocol/protocolVersion","_meta":[]}', False),
+        (b'{"a":"\\u0020","b":"\\/"}', False),
+        (b"", False),
+    ],
+)
+def test_only_metadata_names_the_revision_of_a_request(params: bytes, named: bool) -> None:
+    assert meta.names_revision(params) is named

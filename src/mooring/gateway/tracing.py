@@ -7,6 +7,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -84,7 +85,19 @@ class Tracer:
         return list(self._history)
 
     def message(self, leg: str, direction: str, peer: str, data: bytes, note: str | None = None) -> None:
-        """One message, as it is on the wire of this leg (`client` or `server`), `in` towards us or `out`."""
+        """One message, as it is on the wire of this leg (`client` or `server`), `in` towards us or `out`.
+
+        Of a batch, each of its messages.
+        """
+        parts = [data]
+        if jsonrpc.is_batch(data):
+            note = "in a batch"
+            with suppress(RpcError):
+                parts = [bytes(part) for part in jsonrpc.split_batch(data)]
+        for part in parts:
+            self._message(leg, direction, peer, part, note)
+
+    def _message(self, leg: str, direction: str, peer: str, data: bytes, note: str | None) -> None:
         now = time.time()
         try:
             envelope = jsonrpc.decode(data)

@@ -32,12 +32,18 @@ from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import Request
 
 JSON: Final = ((b"content-type", b"application/json"),)
+_JSON_TYPE: Final = b"application/json"
+NOT_JSON: Final = "the body must be `application/json`"
+_ONCE: Final = {
+    b"mcp-session-id": "Mcp-Session-Id",
+    b"mcp-protocol-version": "MCP-Protocol-Version",
+    b"last-event-id": "Last-Event-ID",
+}
 ALLOW: Final = ((b"allow", b"GET, POST, DELETE, OPTIONS"),)
 ALLOW_POST: Final = ((b"allow", b"POST, OPTIONS"),)
 Headers = tuple[tuple[bytes, bytes], ...]
 Handler = Callable[[Request, Reply], None]
 CallerOf = Callable[[Request], Caller | None]
-_MODERN_META: Final = meta.PROTOCOL_VERSION.encode()
 _LEGACY_SPELLED: Final = frozenset(version.encode() for version in LEGACY_VERSIONS)
 _MODERN_FROM: Final = V2026_07_28.encode()
 
@@ -52,6 +58,9 @@ class McpEndpoint:
 
     def handle(self, request: Request, reply: Reply, extra: Headers, caller: Caller = NOBODY) -> None:
         """`extra` are headers for whatever we answer (CORS)."""
+        if len(request.first) != len(request.listed) and (twice := _given_twice(request)):
+            refuse_rpc(reply, HeaderMismatch(f"`{twice}` is given more than once"), extra)
+            return
         method = request.method
         if method == b"POST":
             self._post(request, reply, extra, caller)
@@ -83,9 +92,8 @@ class McpEndpoint:
 
     def _post(self, request: Request, reply: Reply, extra: Headers, caller: Caller) -> None:
         body = request.body
-        kind = request.header(b"content-type")
-        if kind is None or kind[:16].lower() != b"application/json":
-            refuse(reply, 415, "the body must be `application/json`", extra)
+        if not is_json(request):
+            refuse(reply, 415, NOT_JSON, extra)
             return
         try:
             jsonrpc.check_text(body)
@@ -200,14 +208,17 @@ class McpEndpoint:
         messages = [(jsonrpc.decode(raw), bytes(raw)) for raw in jsonrpc.split_batch(body)]
         if any(envelope.method == "initialize" for envelope, _ in messages):
             raise InvalidRequest("`initialize` cannot be part of a batch")
+        tracer = self._server.tracer
         requests = sum(1 for envelope, _ in messages if envelope.is_request)
         if not requests:
             reply.send(202, extra, b"")
         sink = BatchSink(
-            PostSink(reply, self._server.tracer, client.alias, client, extra),
+            PostSink(reply, tracer, client.alias, client, extra),
             requests,
         )
         for envelope, data in messages:
+            if tracer.active:
+                tracer.message("client", "in", client.alias, data)
             if envelope.method is None:
                 self._dispatcher.legacy_response(client, envelope)
             elif not envelope.id:
@@ -306,6 +317,22 @@ class InitializeSink(PostSink, eq=False, kw_only=True):
         super().answer(message, status)
 
 
+def is_json(request: Request) -> bool:
+    """Whether the body says to be what we read."""
+    kind = request.header(b"content-type")
+    if kind is None:
+        return False
+    return kind == _JSON_TYPE or kind.partition(b";")[0].rstrip().lower() == _JSON_TYPE
+
+
+def _given_twice(request: Request) -> str | None:
+    """A header that says which session or revision this is, if it says so more than once."""
+    for name, label in _ONCE.items():
+        if sum(1 for given, _ in request.listed if given == name) > 1:
+            return label
+    return None
+
+
 def refuse(
     reply: Reply, status: int, message: str, extra: Headers = (), request_id: bytes | object = b""
 ) -> None:
@@ -326,7 +353,7 @@ def _is_modern(request: Request, version: bytes | None, envelope: Envelope) -> b
         return version >= _MODERN_FROM and version not in _LEGACY_SPELLED
     if request.header(b"mcp-session-id") is not None or envelope.method == "initialize":
         return False
-    return bool(envelope.params) and _MODERN_META in bytes(envelope.params)
+    return meta.names_revision(envelope.params)
 
 
 def _names_modern(request: Request) -> bool:

@@ -11,7 +11,7 @@ from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable, TooManySessions
 from mooring.gateway.sinks import BatchSink, ChannelSink
-from mooring.interfaces.mcp_http import Headers, refuse, refuse_rpc
+from mooring.interfaces.mcp_http import NOT_JSON, Headers, is_json, refuse, refuse_rpc
 from mooring.protocol import jsonrpc
 from mooring.protocol.sse import encode_event
 from mooring.protocol.versions import allows_batches
@@ -67,6 +67,9 @@ class SseEndpoint:
         """A message; its answer comes on the stream."""
         if request.method != b"POST":
             reply.send(405, ((b"allow", b"POST, OPTIONS"), *extra), b"")
+            return
+        if not is_json(request):
+            refuse(reply, 415, NOT_JSON, extra)
             return
         session_id = (
             request.query[len(SESSION_PARAMETER) :] if request.query.startswith(SESSION_PARAMETER) else b""

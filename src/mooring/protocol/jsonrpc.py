@@ -196,10 +196,11 @@ def check_text(data: bytes) -> None:
             raise ParseFailed(f"not valid UTF-8 at byte {error.start}") from None
 
 
-def may_contain(raw: bytes | Raw, member: bytes) -> bool:
-    """A quick look whether a member of this name can be in there; names may be spelled with escapes."""
+def may_contain(raw: bytes | Raw, word: bytes) -> bool:
+    """A quick look whether a name or a short text can be in there, however it is spelled: with escapes, or
+    with slashes as PHP writes them."""
     text = bytes(raw)
-    return member in text or b"\\u" in text
+    return word in text or b"\\u" in text or (b"/" in word and b"\\/" in text)
 
 
 def is_batch(data: bytes) -> bool:

@@ -3,6 +3,7 @@ away."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -24,6 +25,7 @@ RELATED_TASK: Final = PREFIX + "related-task"
 PROGRESS_TOKEN: Final = "progressToken"  # noqa: S105 - a token of the protocol, not a secret
 
 _PER_REQUEST: Final = (PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL)
+_REVISION: Final = PROTOCOL_VERSION.encode()
 _EMPTY: Final = Raw()
 
 
@@ -85,6 +87,16 @@ def read_meta(params: Params) -> Meta:
         raise InvalidParams("`params._meta` must be an object") from None
 
 
+def names_revision(raw: bytes | Raw) -> bool:
+    """Whether a request says in its metadata which revision it is of, as only modern ones do."""
+    if not raw or not jsonrpc.may_contain(raw, _REVISION):
+        return False
+    try:
+        return bool(read_meta(read_params(raw)).version)
+    except InvalidParams:
+        return False
+
+
 def text(raw: Raw | bytes) -> str | None:
     """A raw value as a string, if it is one."""
     if not raw:
@@ -120,13 +132,20 @@ def require_spoken(version: str) -> None:
         )
 
 
+def entries(members: Mapping[str, Raw]) -> dict[str, Raw]:
+    """The `_meta` among the members of params or a result. Some encoders write one that is not there as
+    null."""
+    raw = members.get("_meta", _EMPTY)
+    return {} if bytes(raw) == b"null" else jsonrpc.members(raw)
+
+
 def without_request_metadata(raw: bytes | Raw) -> bytes:
     """Params for a legacy server: the same, less what only 2026-07-28 knows."""
     members = jsonrpc.members(raw)
     for name in ("inputResponses", "requestState"):
         members.pop(name, None)
     if "_meta" in members:
-        kept = jsonrpc.members(members["_meta"])
+        kept = entries(members)
         for name in _PER_REQUEST:
             kept.pop(name, None)
         if kept:
@@ -141,7 +160,7 @@ def with_request_metadata(
 ) -> bytes:
     """Params for a modern server: the same, with who asks and what they can do."""
     members = jsonrpc.members(raw)
-    meta = jsonrpc.members(members.get("_meta", b""))
+    meta = entries(members)
     meta[PROTOCOL_VERSION] = Raw(msgspec.json.encode(version))
     meta[CLIENT_CAPABILITIES] = Raw(capabilities or b"{}")
     if client_info:
@@ -155,7 +174,7 @@ def with_request_metadata(
 def with_meta(raw: bytes | Raw, name: str, value: bytes) -> bytes:
     """Params (or a result) with one entry of `_meta` set."""
     members = jsonrpc.members(raw)
-    meta = jsonrpc.members(members.get("_meta", b""))
+    meta = entries(members)
     meta[name] = Raw(value)
     members["_meta"] = Raw(jsonrpc.assemble(meta))
     return jsonrpc.assemble(members)
@@ -164,7 +183,7 @@ def with_meta(raw: bytes | Raw, name: str, value: bytes) -> bytes:
 def without_meta(raw: bytes | Raw, name: str) -> bytes:
     """Params with one entry of `_meta` gone, and `_meta` itself when nothing else is in it."""
     members = jsonrpc.members(raw)
-    meta = jsonrpc.members(members.get("_meta", b""))
+    meta = entries(members)
     if meta.pop(name, None) is None:
         return bytes(raw)
     if meta:

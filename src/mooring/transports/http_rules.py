@@ -11,8 +11,11 @@ import re
 
 from mooring.transports.http_limits import ListenerLimits
 
-# Two of these would let two readers of one request disagree about where it ends or whom it is for.
-_SINGLE = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect", b"upgrade"))
+# Two of these would let two readers of one request disagree about where it ends, whom it is for, where it
+# comes from or what is in it.
+_SINGLE = frozenset(
+    (b"host", b"content-length", b"transfer-encoding", b"expect", b"upgrade", b"origin", b"content-type")
+)
 # reg-name, IPv4 or bracketed IPv6, with an optional port (RFC 9110 section 7.2).
 _HOST = re.compile(rb"(?:[A-Za-z0-9._~%!$&'()*+,;=-]*|\[[0-9A-Fa-f:.%A-Za-z]+\])(?::[0-9]{0,5})?")
 
