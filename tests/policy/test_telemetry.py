@@ -177,6 +177,20 @@ def test_a_call_is_one_trace_from_the_caller_to_the_server(tmp_path: Path, recei
         assert json.dumps(attributes)
 
 
+@pytest.mark.parametrize("meta", [None, [], 5, "x"])
+def test_a_call_without_a_place_for_its_trace_loses_nothing(
+    tmp_path: Path, receiver: Receiver, meta: Any
+) -> None:
+    shelf = Shelf(tmp_path / "s", tool("say"))
+    section = {"otlp_endpoint": receiver.url, "sampling_rate": 1.0}
+    with shelf.http("one") as server, running_gateway(tmp_path, [server], telemetry=section) as gateway:
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        caller.request("tools/call", {"name": "say", "arguments": {"text": "x"}, "_meta": meta})
+        (call,) = shelf.calls()
+        assert (call["name"], call["arguments"]) == ("say", {"text": "x"})
+
+
 def test_a_collector_gets_the_figures_and_the_audit_too(tmp_path: Path, receiver: Receiver) -> None:
     shelf = Shelf(tmp_path / "s", tool("say"))
     settings: dict[str, Any] = {

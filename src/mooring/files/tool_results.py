@@ -12,7 +12,7 @@ from msgspec import Raw
 from mooring.files.argument_paths import ArgumentPath
 from mooring.files.locating import plain_path, replaced
 from mooring.files.views import file_uri
-from mooring.protocol import jsonrpc
+from mooring.protocol import jsonrpc, meta
 
 Json = dict[str, Any]
 COMPLETE: Final = (None, b'"complete"')
@@ -71,7 +71,7 @@ class ToolResult:
         self._blocks().append(Raw(_encode(block)))
 
     def add_meta(self, **values: Any) -> None:
-        members = jsonrpc.members(self._members.get("_meta", b""))
+        members = meta.entries(self._members)
         for name, value in values.items():
             members[name] = Raw(_encode(value))
         self._members["_meta"] = Raw(_encode(members))

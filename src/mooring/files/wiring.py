@@ -113,7 +113,7 @@ def _listing(like: Exchange, cursor: str | None) -> Exchange:
     if cursor is not None:
         params["cursor"] = msgspec.json.encode(cursor)
     if like.client.era is Era.MODERN:
-        stamp = jsonrpc.members(jsonrpc.members(like.envelope.params).get("_meta", b"{}"))
+        stamp = meta.entries(jsonrpc.members(like.envelope.params))
         stamp.pop(meta.PROGRESS_TOKEN, None)
         params["_meta"] = jsonrpc.assemble(stamp)
     raw = jsonrpc.assemble(params) if params else b""

@@ -21,6 +21,7 @@ from mooring.gateway.clients import LegacyClient
 from mooring.gateway.exchange import Exchange, Posted, Quick
 from mooring.gateway.health import Health
 from mooring.gateway.principal import Caller
+from mooring.gateway.questions import input_required
 from mooring.gateway.sinks import PostSink
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream_session import UpstreamSession
@@ -107,10 +108,10 @@ class Direct(msgspec.Struct, eq=False):
             return None
         if response.first.get(b"content-type") != b"application/json":
             return None
-        data = response.chunks[0]
-        if self.session.era is Era.MODERN and b"input_required" in data:
-            return None  # questions instead of a result
-        return jsonrpc.result_of(data, self.exchange.envelope.id)
+        result = jsonrpc.result_of(response.chunks[0], self.exchange.envelope.id)
+        if result is None or self.session.era is Era.LEGACY:
+            return result
+        return result if input_required(result) is None else None
 
     def set_exception(self, error: TransportError) -> None:
         self._hand_over().set_exception(error)

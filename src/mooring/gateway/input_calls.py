@@ -36,7 +36,7 @@ class InputCalls:
         answer = await self._upstream.call(exchange)
         if answer.error:
             return self._as_url_elicitation(exchange, answer) or answer
-        wanted = input_required(answer) if answer.relay is None and answer.kept is None else None
+        wanted = input_required(answer.result) if answer.relay is None and answer.kept is None else None
         return answer if wanted is None else self._checked_input(exchange, answer, wanted)
 
     def _resume(self, exchange: Exchange) -> Answer | None:

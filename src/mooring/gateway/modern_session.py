@@ -133,7 +133,7 @@ class ModernSession(UpstreamSession):
         if exchange.method == "tools/list" and self.wire.correlates and not answer.error:
             return self._without_invalid_tools(answer)
         for _ in range(ROUNDS):
-            wanted = input_required(answer) if exchange.method in INPUT_METHODS else None
+            wanted = input_required(answer.result) if exchange.method in INPUT_METHODS else None
             if wanted is None:
                 return answer
             try:
@@ -240,7 +240,7 @@ class ModernSession(UpstreamSession):
     def _without_invalid_tools(self, answer: Answer) -> Answer:
         """A tool whose `x-mcp-header` breaks a rule must not be used, so whoever stands in for a client
         hides it."""
-        if b'"x-mcp-header"' not in bytes(answer.result):
+        if not jsonrpc.may_contain(answer.result, b'"x-mcp-header"'):
             return answer
         members = jsonrpc.members(answer.result)
         kept: list[Raw] = []

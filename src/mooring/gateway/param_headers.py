@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -28,10 +29,10 @@ class ParamHeaders:
         except msgspec.DecodeError:
             return
         for tool in listed:
-            try:
-                self._annotations[tool.name] = routing_headers.annotated(tool.input_schema)
-            except routing_headers.InvalidHeaderAnnotation:
-                self._annotations.pop(tool.name, None)
+            self._annotations.pop(tool.name, None)
+            with suppress(routing_headers.InvalidHeaderAnnotation):
+                if found := routing_headers.annotated(tool.input_schema):
+                    self._annotations[tool.name] = found
 
     def check(self, exchange: Exchange) -> None:
         """Refuse a call whose headers do not say what its arguments say."""

@@ -57,7 +57,7 @@ def from_initialize(result: bytes | Raw) -> Profile:
 
 def from_discover(result: bytes | Raw, version: str) -> Profile:
     members = jsonrpc.members(result)
-    stamp = jsonrpc.members(members.get("_meta", b"")).get(meta.SERVER_INFO, b"")
+    stamp = meta.entries(members).get(meta.SERVER_INFO, b"")
     return Profile(
         Era.MODERN,
         version,

@@ -23,10 +23,9 @@ class InputRequired(msgspec.Struct, frozen=True, rename="camel"):
     request_state: str | None = None
 
 
-def input_required(answer: Answer) -> InputRequired | None:
-    """The questions in an answer, if it is not the final one."""
-    raw = bytes(answer.result)
-    if b'"input_required"' not in raw:
+def input_required(raw: bytes | Raw) -> InputRequired | None:
+    """The questions in a result, if it is not the final one."""
+    if not jsonrpc.may_contain(raw, b'"input_required"'):
         return None
     try:
         wanted = msgspec.json.decode(raw, type=InputRequired)

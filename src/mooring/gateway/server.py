@@ -60,7 +60,6 @@ MODERN_TASK_METHODS: Final = frozenset({"tasks/get", "tasks/update", "tasks/canc
 LEGACY_TASK_METHODS: Final = frozenset({"tasks/get", "tasks/result", "tasks/list", "tasks/cancel"})
 OURS_IN_MODERN: Final = GONE_IN_MODERN | MODERN_TASK_METHODS | {"server/discover", "subscriptions/listen"}
 """What the gateway has to look at itself."""
-EXTENSION_NAME: Final = tasks.EXTENSION.encode()
 NOT_IN_LEGACY: Final = frozenset({"server/discover", "subscriptions/listen"})
 
 
@@ -193,7 +192,7 @@ class Server:
                 return False
         elif self._param_headers or self._looks_at is None or exchange.method in self._looks_at:
             return False
-        elif EXTENSION_NAME in exchange.client.capabilities:
+        elif tasks.may_declare_extension(exchange.client.capabilities):
             return False  # its answer may be a task, whose owner has to be remembered
         return self.upstream.begin_directly(self, exchange)
 
@@ -203,7 +202,7 @@ class Server:
             return False
         if self.quick_for(exchange.method, exchange.body) is not quick:
             return False
-        if self.upstream.policy.share == "call" or EXTENSION_NAME in exchange.client.capabilities:
+        if self.upstream.policy.share == "call" or tasks.may_declare_extension(exchange.client.capabilities):
             return False
         exchange.guard = quick
         quick.enter(exchange)
@@ -301,7 +300,8 @@ class Server:
         answering.send(exchange, answer, sink)
 
     def _learn_param_headers(self, client: Client, tools: Raw | bytes) -> None:
-        if b'"x-mcp-header"' in bytes(tools) and not self.upstream.checks_headers(client):
+        known = self._param_headers or jsonrpc.may_contain(tools, b'"x-mcp-header"')
+        if known and not self.upstream.checks_headers(client):
             self._param_headers.learn(tools)
 
     def look_after(self, exchange: Exchange, now: float) -> None:

@@ -35,7 +35,9 @@ def read_task(answer: Answer) -> Task | None:
 
 def wants_tasks(answer: Answer) -> bool:
     """A tool that runs only as a task (2026-07-28) refuses a caller who did not declare the extension."""
-    return error_code(answer) == MISSING_CAPABILITY and TASKS_EXTENSION.encode() in bytes(answer.error)
+    return error_code(answer) == MISSING_CAPABILITY and jsonrpc.may_contain(
+        answer.error, TASKS_EXTENSION.encode()
+    )
 
 
 def with_tasks_declared(params: bytes) -> bytes:

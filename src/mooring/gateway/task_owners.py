@@ -112,7 +112,7 @@ class _Created(msgspec.Struct):
 
 
 def _created(answer: Answer) -> str | None:
-    if b'"taskId"' not in bytes(answer.result):
+    if not jsonrpc.may_contain(answer.result, b'"taskId"'):
         return None
     try:
         found = msgspec.json.decode(answer.result, type=_Created)

@@ -28,6 +28,7 @@ from mooring.transports.wire import Answer, Leg, Relay
 
 PREFIX: Final = "mooring-task-"
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
+_SPELLED_EXTENSION: Final = EXTENSION.encode()
 AFTER_SECONDS: Final = 10.0
 """A call of a client that knows tasks becomes one when it takes longer than this."""
 KEPT_SECONDS: Final = 3600.0
@@ -279,8 +280,13 @@ def created_modern(record: TaskRecord) -> bytes:
     return msgspec.json.encode({"resultType": "task", **record.describe(Era.MODERN)})
 
 
+def may_declare_extension(capabilities: bytes) -> bool:
+    """A quick look."""
+    return jsonrpc.may_contain(capabilities, _SPELLED_EXTENSION)
+
+
 def declares_extension(capabilities: bytes) -> bool:
-    return EXTENSION.encode() in capabilities and EXTENSION in jsonrpc.members(
+    return may_declare_extension(capabilities) and EXTENSION in jsonrpc.members(
         jsonrpc.members(capabilities).get("extensions", b"")
     )
 
@@ -292,7 +298,7 @@ class _Wish(msgspec.Struct):
 def wish_of(params: Raw | bytes) -> tuple[bytes, int | None] | None:
     """The params of a call without its `task` member, and the lifetime it asked for; None if it has no
     such member."""
-    if b'"task"' not in bytes(params):
+    if not jsonrpc.may_contain(params, b'"task"'):
         return None
     members = jsonrpc.members(params)
     raw = members.pop("task", None)

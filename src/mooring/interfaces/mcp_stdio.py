@@ -30,7 +30,6 @@ LOOK_AGAIN_SECONDS: Final = 0.02
 BACKLOG_BYTES: Final = 64 * 1024 * 1024
 EARLY_BYTES: Final = 1024 * 1024
 """What a client may say after `initialize` without waiting for the answer."""
-_MODERN_META: Final = meta.PROTOCOL_VERSION.encode()
 _NEVER_EARLY: Final = (None, "ping", "initialize", "notifications/cancelled")
 """What has its place before the answer to `initialize`, or none; None is the method of an answer."""
 
@@ -145,7 +144,7 @@ class StdioConnection:
         if jsonrpc.is_batch(data):
             return True
         envelope = jsonrpc.decode(data)
-        return envelope.method not in _NEVER_EARLY and not _is_modern(envelope)
+        return envelope.method not in _NEVER_EARLY and not meta.names_revision(envelope.params)
 
     def _refuse(self, error: RpcError, request_id: bytes = b"") -> None:
         self._send(jsonrpc.error(request_id, error.encode()))
@@ -160,7 +159,7 @@ class StdioConnection:
             if envelope.method == "notifications/cancelled":
                 cancel(self._running, envelope)
             self._dispatcher.legacy_notification(self._server, self._client, envelope, data)
-        elif sink is self._sink and envelope.method != "initialize" and _is_modern(envelope):
+        elif sink is self._sink and envelope.method != "initialize" and meta.names_revision(envelope.params):
             self._on_modern(envelope, data)
         else:
             alone = sink is self._sink
@@ -214,7 +213,3 @@ class StdioConnection:
         for exchange in list(self._running.values()):
             exchange.cancel()
         self._dispatcher.spawn(self._sessions.close(self._client))
-
-
-def _is_modern(envelope: Envelope) -> bool:
-    return bool(envelope.params) and _MODERN_META in bytes(envelope.params)

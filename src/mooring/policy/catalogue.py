@@ -21,7 +21,7 @@ from msgspec import Raw
 from mooring.errors import RpcError, UpstreamTimedOut
 from mooring.gateway.exchange import Exchange, Handler
 from mooring.policy.items import PROMPTS, TOOLS, Item, Listing, read_listing
-from mooring.protocol import jsonrpc
+from mooring.protocol import jsonrpc, meta
 from mooring.protocol.jsonrpc import Envelope
 
 VIEWS: Final = 10_000
@@ -216,7 +216,7 @@ class Catalogue:
 
     def _request(self, exchange: Exchange, kind: str, cursor: Raw | None) -> Exchange:
         """A list request in the name of the same caller."""
-        given = jsonrpc.members(jsonrpc.members(exchange.envelope.params).get("_meta", b""))
+        given = meta.entries(jsonrpc.members(exchange.envelope.params))
         given.pop("progressToken", None)
         parts: dict[str, Raw | bytes] = {}
         if cursor is not None:

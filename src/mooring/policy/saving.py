@@ -10,7 +10,7 @@ from msgspec import Raw
 from mooring.gateway.exchange import Exchange
 from mooring.policy.items import TOOLS, Item, Listing
 from mooring.prompt.savings import Savings
-from mooring.protocol import jsonrpc
+from mooring.protocol import jsonrpc, meta
 
 HANDLES: Final = ("upload://", "artifact://", "result://")
 """A description that speaks of these says how the gateway wants to be called: it stays whole."""
@@ -54,5 +54,4 @@ class Saving:
 
 
 def _wants_everything(exchange: Exchange) -> bool:
-    meta = jsonrpc.members(exchange.envelope.params).get("_meta", b"")
-    return UNSAVED in jsonrpc.members(meta)
+    return UNSAVED in meta.entries(jsonrpc.members(exchange.envelope.params))

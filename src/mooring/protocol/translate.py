@@ -102,8 +102,8 @@ def _to_modern(method: str, raw: bytes | Raw) -> bytes:
     if members.setdefault("resultType", _COMPLETE) == _COMPLETE:
         for name, value in modern_members(method).items():
             members.setdefault(name, Raw(value))
-    if method == "tools/list" and "tools" in members and b'"execution"' in bytes(members["tools"]):
-        members["tools"] = Raw(_without_execution(members["tools"]))
+    if method == "tools/list" and jsonrpc.may_contain(members.get("tools", b""), b'"execution"'):
+        members["tools"] = _without_execution(members["tools"])
     if method in _LISTED:
         member, key = _LISTED[method]
         if member in members:
@@ -126,12 +126,13 @@ def _member(entry: Raw, key: str) -> bytes:
     return bytes(jsonrpc.members(entry).get(key, b"")) if bytes(entry).startswith(b"{") else b""
 
 
-def _without_execution(tools: Raw) -> bytes:
+def _without_execution(tools: Raw) -> Raw:
     """`execution` told 2025-11-25 clients how a tool may run as a task; the extension tells it otherwise."""
-    kept = [jsonrpc.members(tool) for tool in jsonrpc.items(tools)]
-    for tool in kept:
-        tool.pop("execution", None)
-    return msgspec.json.encode(kept)
+    kept: list[Raw] = []
+    for tool in _blocks(tools) or ():
+        members = jsonrpc.members(tool) if bytes(tool).startswith(b"{") else {}
+        kept.append(tool if members.pop("execution", None) is None else Raw(jsonrpc.assemble(members)))
+    return Raw(msgspec.json.encode(kept)) if kept else tools
 
 
 def _to_legacy(method: str, raw: bytes | Raw, target: str) -> bytes:

@@ -50,7 +50,8 @@ class ServerTracing:
         self._spans: dict[Exchange, Span] = {}
 
     def began(self, exchange: Exchange) -> None:
-        parts, carried = _carried(exchange)
+        found = _carried(exchange)
+        carried = found[1] if found is not None else {}
         context = _PROPAGATOR.extract(carried)
         subject = _subject(exchange)
         span = self._tracer.start_span(
@@ -60,8 +61,8 @@ class ServerTracing:
             attributes=self._attributes(exchange, subject),
         )
         self._spans[exchange] = span
-        if span.is_recording() or carried:
-            self._pass_on(exchange, span, parts)
+        if found is not None and (span.is_recording() or carried):
+            self._pass_on(exchange, span, found[0])
 
     def _attributes(self, exchange: Exchange, subject: str) -> dict[str, str]:
         found = {
@@ -83,7 +84,7 @@ class ServerTracing:
         """The server's own spans hang below ours."""
         if exchange.method == "initialize" or not exchange.envelope.id:
             return
-        given = jsonrpc.members(parts.get("_meta", b""))
+        given = meta.entries(parts)
         carrier: dict[str, str] = {}
         _PROPAGATOR.inject(carrier, set_span_in_context(span))
         given.update((name, Raw(msgspec.json.encode(value))) for name, value in carrier.items())
@@ -109,13 +110,13 @@ class ServerTracing:
         span.end()
 
 
-def _carried(exchange: Exchange) -> tuple[dict[str, Raw], dict[str, Any]]:
-    """The params, and the trace that the caller is in."""
+def _carried(exchange: Exchange) -> tuple[dict[str, Raw], dict[str, Any]] | None:
+    """The params, and the trace that the caller is in; None: there is no place for one in them."""
     try:
         parts = jsonrpc.members(exchange.envelope.params)
-        given = jsonrpc.members(parts.get("_meta", b""))
+        given = meta.entries(parts)
     except RpcError:  # which is said where it matters
-        return {}, {}
+        return None
     found = {name: meta.text(given[name]) for name in _CARRIED if name in given}
     return parts, {name: value for name, value in found.items() if value is not None}
 
