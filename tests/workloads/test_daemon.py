@@ -20,6 +20,7 @@ from tests.support.gateway import Journal, scripted_command
 from tests.support.peers import StreamablePeer
 from tests.support.waiting import eventually
 from tests.workloads.daemon import Person, alive, somebody
+from tests.workloads.test_sandbox_http import SERVER
 
 from mooring.workloads import cgroups
 
@@ -93,6 +94,25 @@ def test_a_server_that_does_not_start_is_gone_again_and_its_words_are_told(perso
     assert "`bad` did not start" in done.stderr
     assert "no database here" in done.stderr
     assert person.workloads() == []
+
+
+def test_a_server_that_ends_before_it_listens_says_why_and_is_tried_again(
+    person: Person, tmp_path: Path
+) -> None:
+    script, ready = tmp_path / "server.py", tmp_path / "ready"
+    script.write_text(
+        f"import os, sys\nif not os.path.exists({str(ready)!r}): sys.exit('no database here')\n{SERVER}"
+    )
+    words = ("--name", "web", "--sandbox", "off", "--transport", "streamable-http", "--", "/usr/bin/env")
+    done = person("run", *words, "python3", str(script), expect=1)
+    assert "before it listened; it said: no database here" in done.stderr
+    assert person.workloads() == []
+    ready.touch()
+    person("run", *words, "python3", str(script))
+    ready.unlink()
+    assert "it is tried again" in person("restart", "web", expect=1).stderr
+    ready.touch()
+    eventually(lambda: person.status("web") == "running", "the next try")
 
 
 def test_stop_start_restart_and_rm_by_name_by_group_and_all(person: Person, journal: Journal) -> None:

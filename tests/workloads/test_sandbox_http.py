@@ -13,7 +13,7 @@ from tests.workloads.sandbox_tools import running
 
 from mooring.workloads.profile import Inbound, Network, PermissionProfile
 from mooring.workloads.publishing import may_enter
-from mooring.workloads.runtime import CannotRun, CommandSource, PublishedPort, Spawned, WorkloadSpec
+from mooring.workloads.runtime import CommandSource, DidNotListen, PublishedPort, Spawned, WorkloadSpec
 from mooring.workloads.sandbox import bubblewrap
 from mooring.workloads.sandbox_runtime import ProcessRuntime
 
@@ -111,6 +111,6 @@ async def test_who_may_enter_is_said_by_name_address_or_network() -> None:
 @pytest.mark.anyio
 async def test_a_server_that_does_not_listen_is_an_error_with_its_end(tmp_path: Path) -> None:
     spec = WorkloadSpec("web", CommandSource(("/usr/bin/false",)), transport="sse")
-    with pytest.raises(CannotRun, match="ended with exit code 1 before it listened"):
+    with pytest.raises(DidNotListen, match="ended with exit code 1 before it listened"):
         async with running(ProcessRuntime(tmp_path / "data"), spec):
             pass

@@ -29,6 +29,10 @@ class CannotRun(MooringError):
     """This workload cannot be run here as it is; the message says what to install or change."""
 
 
+class DidNotListen(MooringError):
+    """A server that speaks HTTP was started, and nobody answers at its port; the next time somebody may."""
+
+
 # What to run
 
 

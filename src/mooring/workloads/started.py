@@ -19,7 +19,7 @@ from mooring.workloads.egress.policy import EgressPolicy
 from mooring.workloads.egress.proxy import EgressProxy
 from mooring.workloads.environment import port_of
 from mooring.workloads.publishing import Published
-from mooring.workloads.runtime import CannotRun, Ended, OnEvent, Refused, Usage, WorkloadSpec
+from mooring.workloads.runtime import CannotRun, DidNotListen, Ended, OnEvent, Refused, Usage, WorkloadSpec
 
 READY_SECONDS: Final = 60.0
 """How long an HTTP server may take until it accepts connections; a first start may compile or index."""
@@ -104,10 +104,10 @@ class StartedWorkload(Generic[U]):
                     return
                 await asyncio.wait([ending], timeout=READY_POLL_SECONDS)
                 if ending.done():
-                    raise CannotRun(f"`{self.spec.name}` {ending.result().reason} before it listened")
+                    raise DidNotListen(f"`{self.spec.name}` {ending.result().reason} before it listened")
         finally:
             ending.cancel()
-        raise CannotRun(
+        raise DidNotListen(
             f"`{self.spec.name}` does not listen on port {port}: it finds the port in `MCP_PORT`, or name "
             "the one it uses as target port"
         )

@@ -16,7 +16,7 @@ from tests.workloads.daemon import alive, somebody
 
 from mooring.workloads.containers.engines import current_engines
 from mooring.workloads.profile import Inbound, Network, PermissionProfile
-from mooring.workloads.runtime import CannotRun, ImageSource, PublishedPort, WorkloadSpec
+from mooring.workloads.runtime import DidNotListen, ImageSource, PublishedPort, WorkloadSpec
 
 pytestmark = pytest.mark.e2e
 
@@ -71,7 +71,7 @@ async def test_after_a_kill_nothing_runs_and_a_new_start_leaves_nothing_over(
 @pytest.mark.anyio
 async def test_a_server_that_ends_by_itself_says_how(engine: str, tmp_path: Path) -> None:
     spec = web_spec(tmp_path / "program", env={"MCP_PORT": "none"})
-    with pytest.raises(CannotRun, match="ended with exit code 1 before it listened"):
+    with pytest.raises(DidNotListen, match="ended with exit code 1 before it listened"):
         async with contained(engine, tmp_path / "data", spec):
             pass
     assert await containers_of(engine) == []
