@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.gateway import Journal
+from tests.support.gateway import Journal, scripted_command
 from tests.workloads.daemon import LIMIT_SECONDS, Person, somebody
 
 pytestmark = pytest.mark.e2e
@@ -55,6 +55,34 @@ def test_the_running_gateway_keeps_the_secrets_and_their_password(person: Person
     assert person("secret", "get", "token").stdout == "s3cret\n"
     person("secret", "delete", "token")
     assert person.json("secret", "list") == {"secrets": []}
+
+
+def test_whoever_runs_a_server_opens_the_secrets_for_it(person: Person) -> None:
+    person.environment["PYTHON_KEYRING_BACKEND"] = "keyring.backends.null.Keyring"
+    journal = Journal(person.folder / "journal")
+    person.run_scripted("s", journal)
+    person.environment["MOORING_SECRETS_PASSWORD"] = "long enough for this"
+    person("secret", "setup", "--key", "password")
+    assert store(person, "token", "s3cret").returncode == 0
+    for word in ("run", "start", "restart"):
+        person.environment.pop("MOORING_SECRETS_PASSWORD", None)
+        person.kill()
+        person("start", "s")
+        command = scripted_command(journal.path, "stdio", "legacy")
+        words = ("--name", "one", "--sandbox", "off", "--secret", "token,target=TOKEN", "--", *command)
+        words = words if word == "run" else ("one",)
+        refused = person(word, *words, expect=1)
+        assert "needs its password" in refused.stderr
+        person.environment["MOORING_SECRETS_PASSWORD"] = "long enough for this"
+        person(word, *words)
+        assert person.status("one") == "running"
+
+
+def test_a_secret_that_is_not_there_is_missed_before_anything_is_fetched(person: Person) -> None:
+    person("secret", "setup", "--key", "file")
+    refused = person("run", "npx://@example/not-there", "--secret", "token", expect=1)
+    assert "there is no secret `token`" in refused.stderr
+    assert "npm" not in refused.stderr
 
 
 def test_registries_are_the_gateways(person: Person) -> None:

@@ -132,12 +132,17 @@ class Supervisor:
         if reason := self._allows(config):
             raise Forbidden(f"the policy does not allow `{config.name}`: {reason}")
         spec_of(config)  # what cannot be understood is refused before it is in the books
+        await self.check_secrets(config)
         record = Record(
             config.name, config.encode(), config.fields.group or DEFAULT_GROUP, Status(), time.time()
         )
         await self._host.prepare(config)
         await self._store.put(record)
         return self._add(record, config)
+
+    async def check_secrets(self, config: RunConfig) -> None:
+        """What cannot be had is said before anything is fetched, started or ended for it."""
+        await self._launcher.secrets(config)
 
     async def run(self, config: RunConfig) -> Workload:
         """Create and start; what does not come up is gone again, and its last words are in the error."""

@@ -5,9 +5,7 @@ Where it does not run, commands do the same by themselves: nobody starts a gatew
 
 from __future__ import annotations
 
-import getpass
 import os
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -19,9 +17,6 @@ from mooring.interfaces.cli.user_places import secret_places
 from mooring.workloads.secrets.elsewhere import Environment
 from mooring.workloads.secrets.errors import NotSetUp, SecretMissing
 from mooring.workloads.secrets.store import PROVIDER_VARIABLE, SecretStore, open_store
-from mooring.workloads.secrets.vault_keys import PASSWORD_VARIABLE
-
-_LOCKED = "key_unavailable"
 
 
 def own_gateway() -> Path | None:
@@ -59,17 +54,6 @@ class GatewaySecrets:
         self._ask("DELETE", path_of("secrets", name))
 
     def _ask(self, method: str, target: str, body: Json | None = None) -> Any:
-        try:
-            return self._asked(method, target, body)
-        except Refused as refused:
-            password = os.environ.get(PASSWORD_VARIABLE)
-            if refused.code != _LOCKED or not (password or sys.stderr.isatty()):
-                raise
-        password = password or getpass.getpass("password of the secrets: ")
-        self._asked("POST", path_of("secrets", "unlock"), {"password": password})
-        return self._asked(method, target, body)
-
-    def _asked(self, method: str, target: str, body: Json | None) -> Any:
         try:
             return ask(self._socket, method, target, body)
         except Refused as refused:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import getpass
 import http.client
 import json
-from collections.abc import Iterator
+import os
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 from urllib.parse import quote
 
 from mooring.interfaces.cli.control_api import UnixConnection
@@ -17,6 +20,8 @@ from mooring.interfaces.cli.run_progress import Progress
 # Longer than the gateway itself waits for a start or stop.
 WAIT_SECONDS = 600.0
 Json = dict[str, Any]
+_LOCKED: Final = "key_unavailable"
+_PASSWORD_VARIABLE: Final = "MOORING_SECRETS_PASSWORD"  # noqa: S105 - its name; what knows it loads slowly
 
 
 class Refused(Failed):
@@ -33,26 +38,47 @@ def path_of(*words: str) -> str:
 
 
 def ask(socket: Path, method: str, target: str, body: Json | None = None) -> Any:
-    """One operation; its answer, or `Failed` with what the gateway said."""
-    response = _send(socket, method, target, body, "application/json")
-    data = response.read()
-    if response.status >= 300:
-        raise Refused(_message(response.status, data), _code(data))
-    return json.loads(data) if data else None
+    """One operation; its answer, or `Refused` with what the gateway said."""
+    return _unlocking(socket, lambda: _ask(socket, method, target, body))
 
 
 def ask_with_progress(socket: Path, method: str, target: str, body: Json | None, progress: Progress) -> Any:
     """As `ask`, with what happens meanwhile shown."""
+    return _unlocking(socket, lambda: _follow(socket, method, target, body, progress))
+
+
+def _unlocking(socket: Path, operation: Callable[[], Any]) -> Any:
+    """A gateway in the background cannot ask for the password of the secrets: we can, if somebody is here."""
+    try:
+        return operation()
+    except Refused as refused:
+        password = os.environ.get(_PASSWORD_VARIABLE)
+        if refused.code != _LOCKED or not (password or (sys.stdin.isatty() and sys.stderr.isatty())):
+            raise
+    password = password or getpass.getpass("password of the secrets: ")
+    _ask(socket, "POST", path_of("secrets", "unlock"), {"password": password})
+    return operation()
+
+
+def _ask(socket: Path, method: str, target: str, body: Json | None) -> Any:
+    response = _send(socket, method, target, body, "application/json")
+    data = response.read()
+    if response.status >= 300:
+        raise _refused(response.status, data)
+    return json.loads(data) if data else None
+
+
+def _follow(socket: Path, method: str, target: str, body: Json | None, progress: Progress) -> Any:
     with _send(socket, method, target, body, "text/event-stream") as response:
         if response.status >= 300:
-            raise Failed(_message(response.status, response.read()))
+            raise _refused(response.status, response.read())
         for event, data in _events(response):
             if event == "progress":
                 progress.tell(str(data["name"]), str(data["text"]))
                 continue
             progress.clear()
             if event == "failed":
-                raise Failed(_described(data))
+                raise Refused(_described(data), _code(data))
             return data
     raise Failed("the gateway broke off: see whether it still runs with `mooring status`")
 
@@ -82,17 +108,18 @@ def _events(response: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
         raise Failed(f"the gateway broke off: {error or type(error).__name__}") from error
 
 
-def _message(status: int, data: bytes) -> str:
+def _refused(status: int, data: bytes) -> Refused:
     try:
-        return _described(json.loads(data))
+        answer = json.loads(data)
     except ValueError:
-        return refusal(status, data)
+        return Refused(refusal(status, data), "")
+    return Refused(_described(answer), _code(answer))
 
 
-def _code(data: bytes) -> str:
+def _code(answer: Any) -> str:
     try:
-        return str(json.loads(data)["error"]["code"])
-    except (ValueError, KeyError, TypeError):
+        return str(answer["error"]["code"])
+    except (KeyError, TypeError):
         return ""
 
 

@@ -24,6 +24,7 @@ from mooring.interfaces.rest.views import (
 from mooring.workloads.groups import Groups
 from mooring.workloads.logs import Kind, Line
 from mooring.workloads.runconfig import Fields, RunConfig
+from mooring.workloads.secrets.errors import KeyUnavailable
 from mooring.workloads.supervisor import Supervisor
 from mooring.workloads.supervisor_workload import Workload
 
@@ -95,7 +96,7 @@ class WorkloadOperations:
             Operation("GET", "/workloads", "List workloads.", self.list, WorkloadList, query=ListQuery),
             Operation(
                 "POST", "/workloads", "Run a server: the body is its RunConfig.", self.run, WorkloadDetail,
-                dict[str, Any], Fields, status=201, errors=(403, 409, 422), has_progress=True,
+                dict[str, Any], Fields, status=201, errors=(403, 404, 409, 422), has_progress=True,
             ),
             Operation("GET", one, "Show one workload.", self.show, WorkloadDetail, errors=errors),
             Operation(
@@ -181,6 +182,8 @@ class WorkloadOperations:
 
     async def _do(self, verb: str, workload: Workload) -> None:
         """Ask for it and wait for it; a start that fails is an error, though it may be tried again."""
+        if verb in ("start", "restart"):
+            await self._supervisor.check_secrets(workload.config)
         self._steps[verb](workload)
         await self._supervisor.settle(workload)
         status = workload.status
@@ -219,9 +222,13 @@ class WorkloadOperations:
     def _several(self, verb: str) -> Callable[[Call], Coroutine[Any, Any, Outcomes]]:
         async def handler(call: Call) -> Outcomes:
             chosen = await self._chosen(call.body, skip_declared=verb == "delete")
-            return Outcomes(
-                list(await asyncio.gather(*(self._outcome(verb, workload, call) for workload in chosen)))
-            )
+            work = (self._outcome(verb, workload, call) for workload in chosen)
+            found = await asyncio.gather(*work, return_exceptions=True)
+            results = [each for each in found if isinstance(each, Outcome)]
+            for problem in found:
+                if isinstance(problem, BaseException):
+                    raise problem
+            return Outcomes(results)
 
         return handler
 
@@ -241,6 +248,8 @@ class WorkloadOperations:
         call.tell(workload.name, _PARTICIPLES[verb])
         try:
             await self._told(workload.name, call, self._do(verb, workload))
+        except KeyUnavailable:
+            raise  # whoever asked can do something about it, and ask again
         except MooringError as error:
             failure = failure_of(error)
             call.tell(workload.name, f"failed: {failure}")

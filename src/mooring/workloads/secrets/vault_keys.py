@@ -157,8 +157,9 @@ def _password(places: KeyPlaces, question: str) -> bytes:
         return given.encode()
     if places.ask is None:
         raise KeyUnavailable(
-            f"the vault needs its password and nobody is at a terminal: set {PASSWORD_VARIABLE}, or use a "
-            "key file (`mooring secret setup --key file`)"
+            "the vault needs its password and nobody is at a terminal: type it at one, for example at "
+            f"`mooring secret list`, set {PASSWORD_VARIABLE}, or use a key file (`mooring secret setup "
+            "--key file`)"
         )
     return places.ask(question).encode()
 
