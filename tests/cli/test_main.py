@@ -47,11 +47,21 @@ def test_a_typo_is_told_what_was_meant(alone: Any, typed: tuple[str, ...], told:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"error: {told}\n")
 
 
-def test_a_table_that_does_not_fit_becomes_lines_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
+
+def test_what_is_there_to_be_copied_is_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("NO_COLOR", "1")
+    handle = f"upload://sessions/{'a' * 32}/{'b' * 32}"
+    shown = Terminal()
+    output.print_table(("file", "size", "handle"), [["report.txt", "16 B", handle]], shown)
+    assert shown.getvalue() == f"file        size  handle\nreport.txt  16 B\n    {handle}\n"
+
+
+def test_a_table_that_does_not_fit_becomes_lines_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("NO_COLOR", "1")
     shown = Terminal()

@@ -88,7 +88,8 @@ def _padded(cell: str, width: int) -> str:
 
 def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO = sys.stdout) -> None:
     """Aligned columns; on a terminal the last one is wrapped to what is left of the line. Where too little is
-    left, every row becomes a few lines of its own."""
+    left, every row becomes a few lines of its own; words are never cut, so that an address can be copied: the
+    last cell then stands below the others."""
     widths = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
     left = sum(widths[:-1]) + 2 * (len(widths) - 1)
     colour = wants_colour(stream)
@@ -97,7 +98,12 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], stream: Tex
     if room < min(_LEAST_ROOM, widths[-1]):
         _print_stacked(rows, columns, stream)
         return
+    hangs = any(len(word) > room for row in rows for word in row[-1].split())
     print(styled(_line(heads, widths), "dim", colour), file=stream)
+    if hangs:
+        for *cells, last in rows:
+            print(f"{_line(cells, widths[:-1])}\n    {last}", file=stream)
+        return
     for row in rows:
         *cells, last = row
         wrapped = textwrap.wrap(last, room) or [""] if len(last) > room else [last]
@@ -111,7 +117,8 @@ def _print_stacked(rows: Sequence[Sequence[str]], columns: int, stream: TextIO) 
     for first, *others, last in rows:
         print(styled(first, "bold", wants_colour(stream)), file=stream)
         for text in ("  ".join(cell for cell in others if cell not in ("", "-")), last):
-            for line in textwrap.wrap(text, max(columns - 4, _LEAST_ROOM), break_on_hyphens=False):
+            width = max(columns - 4, _LEAST_ROOM)
+            for line in textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False):
                 print(f"    {line}", file=stream)
 
 
