@@ -161,10 +161,10 @@ class Server:
         self.exchanges[exchange] = None
         if self.tracer.active and self.tracer.is_recording:
             exchange.relayable = False
-        if self._looks_at is not None:
-            if self._begin_directly(exchange):
-                return
-        elif self._quick is not None and self._begin_quickly(self._quick, exchange):
+        if self._looks_at is not None and self._begin_directly(exchange):
+            return
+        quick = None if self._passes_by(exchange) else self._quick
+        if quick is not None and self._begin_quickly(quick, exchange):
             return
         self.take_over(exchange)
 
@@ -198,7 +198,7 @@ class Server:
 
     def _begin_quickly(self, quick: Quick, exchange: Exchange) -> bool:
         """A call that its chain lets through at once can take the short way too."""
-        if exchange.sink is None or exchange.guarded or self.tracer.active:
+        if exchange.sink is None or exchange.guarded or self.tracer.active or self._param_headers:
             return False
         if self.quick_for(exchange.method, exchange.body) is not quick:
             return False
@@ -210,7 +210,7 @@ class Server:
 
     def quick_for(self, method: str, body: bytes) -> Quick | None:
         """The chain of a call which neither waits in it nor asks for a task."""
-        if method != "tools/call" or self._param_headers or b'"task"' in body or b"\\u" in body:
+        if method != "tools/call" or b'"task"' in body or b"\\u" in body:
             return None
         return self._quick
 
@@ -219,8 +219,12 @@ class Server:
         guard = exchange.guard
         assert guard is not None
         try:
-            found = Answer(version=exchange.client.version, whole=data, result=result)
-            self._finish(exchange, guard.leave(exchange, found))
+            given = Answer(version=exchange.client.version, whole=data, result=result)
+            answer = guard.leave(exchange, given)
+            if answer is given and exchange.sink is not None:
+                exchange.sink.answer(data)
+            else:
+                self._finish(exchange, answer)
         except RpcError as error:
             self._fail(exchange, error)
         except Exception as error:  # noqa: BLE001 - the end of the chain: nothing else breaks
