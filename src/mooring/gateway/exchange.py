@@ -13,6 +13,7 @@ from msgspec import Raw
 from mooring.errors import RpcError
 from mooring.gateway.principal import NOBODY, Caller
 from mooring.protocol import jsonrpc, meta
+from mooring.protocol.calls import Call, read_call
 from mooring.protocol.jsonrpc import Envelope
 from mooring.protocol.meta import Meta, Params
 from mooring.protocol.versions import Era
@@ -184,8 +185,12 @@ class Exchange(msgspec.Struct, eq=False):
     """What its client calls the tool that it is about, where the server calls it otherwise."""
     name: str | None = None
     """See `read_name`."""
-    name_in: Params | None = None
+    name_in: Raw | None = None
     """The params that it was read from: others have another name."""
+    call: Call | None = None
+    """See `read_call`."""
+    subject: tuple[str, str] | None = None
+    """Kind and name of the item that these params are about, once somebody has found out."""
 
     @property
     def flows(self) -> bool:
@@ -220,11 +225,17 @@ class Exchange(msgspec.Struct, eq=False):
 
     def read_name(self) -> str | None:
         """The `name` in the params, if it is a string; decoded on first use."""
-        params = self.params or self.read_params()
+        params = self.envelope.params
         if params is not self.name_in:
-            self.name = meta.text(params.name)
-            self.name_in = params
+            call = self.call = read_call(params)
+            self.name = meta.text(self.read_params().name) if call is None else call.name
+            self.name_in, self.subject = params, None
         return self.name
+
+    def read_call(self) -> Call | None:
+        """Its params, if they can only be read in one way; None: they need a closer look."""
+        self.read_name()
+        return self.call
 
     def read_meta(self) -> Meta:
         if self.meta is None:

@@ -77,9 +77,9 @@ class ModernSession(UpstreamSession):
             del self.calls[exchange]
 
     def lane_for(self, exchange: Exchange) -> bytes | None:
-        read = exchange.params
-        if exchange.headers is None or read is None or not isinstance(self.wire, StreamableWire):
+        if exchange.headers is None or not isinstance(self.wire, StreamableWire):
             return None
+        read = exchange.read_params()
         if self.version != exchange.client.version or (
             exchange.method in INPUT_METHODS and read.request_state
         ):

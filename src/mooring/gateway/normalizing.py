@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Raw
@@ -27,6 +28,10 @@ def normalize(exchange: Exchange) -> None:
     raw = envelope.params
     if not raw:
         return
+    call = exchange.read_call()
+    if call is not None and jsonrpc.is_compact_request(exchange.body, envelope):
+        _refuse_alike(call.arguments)
+        return
     parts = jsonrpc.members(raw)
     for key in parts:
         if key not in _RULED and key.casefold() in _RULED:
@@ -35,12 +40,14 @@ def normalize(exchange: Exchange) -> None:
     arguments = parts.get("arguments")
     if arguments is not None and memoryview(arguments)[0] == _BRACE:
         inner = jsonrpc.members(arguments)
-        if len(inner) > 1 and len({key.casefold() for key in inner}) != len(inner):
-            raise InvalidParams(
-                "two arguments differ in case only: leave one out, many servers read them as one"
-            )
+        _refuse_alike(inner)
         if not jsonrpc.is_compact(arguments, inner):
             is_compact = False
             parts["arguments"] = Raw(jsonrpc.assemble(inner))
     if not is_compact:
         exchange.set_params(jsonrpc.assemble(parts))
+
+
+def _refuse_alike(arguments: Mapping[str, Raw]) -> None:
+    if len(arguments) > 1 and len({name.casefold() for name in arguments}) != len(arguments):
+        raise InvalidParams("two arguments differ in case only: leave one out, many servers read them as one")

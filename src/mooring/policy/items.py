@@ -157,20 +157,19 @@ ABOUT: Final = {
 
 def subject(exchange: Exchange) -> tuple[str, str] | None:
     """Kind and name of the item that a request is about; None for requests about no single one."""
+    if exchange.subject is not None and exchange.name_in is exchange.envelope.params:
+        return exchange.subject
     about = ABOUT.get(exchange.method)
     if about is not None:
-        name = named(exchange, about[1])
+        kind, member = about
+        name = exchange.read_name() if member == "name" else meta.text(exchange.read_params().uri)
         if name is None:
-            raise InvalidParams(f"`{about[1]}` must be a string")
-        return about[0], name
+            raise InvalidParams(f"`{member}` must be a string")
+        exchange.subject = kind, name
+        return exchange.subject
     if exchange.method == "completion/complete":
         return _completed(exchange)
     return None
-
-
-def named(exchange: Exchange, member: str) -> str | None:
-    """What a request calls the item that it is about; None if that is no string."""
-    return exchange.read_name() if member == "name" else meta.text(exchange.read_params().uri)
 
 
 class _Reference(msgspec.Struct):

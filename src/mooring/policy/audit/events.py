@@ -118,15 +118,16 @@ def line(
     actor: str,
     target: str,
     version: str,
-    extra: dict[str, Any],
+    extra: str,
     data: dict[str, Raw] | None,
 ) -> bytes:
     """One thing that happened. `seq` and `prev` tie it to the line before; `kind` and `outcome` are words of
-    ours; `actor`, `target` and `version` are encoded, because they are the same again and again."""
+    ours; `actor`, `target` and `version` are encoded, because they are the same again and again, and so is
+    `extra`, because most of it are a few numbers."""
     kept = f',"data":{text_of(data)}' if data is not None else ""
     text = (
         f'{{"seq":{seq},"prev":"{prev}","audit_id":"{run}-{seq}","type":"{kind}","logged_at":"{logged_at}",'
-        f'"outcome":"{outcome}",{actor}"target":{target},{version}"metadata":{{"extra":{text_of(extra)}}}{kept}}}'
+        f'"outcome":"{outcome}",{actor}"target":{target},{version}"metadata":{{"extra":{extra}}}{kept}}}'
     )
     if not text.isascii():
         # Some readers end a line at more characters than JSON does; a name must not begin one for them.

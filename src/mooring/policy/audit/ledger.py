@@ -7,13 +7,13 @@ cutting off the end is noticed by the head file, which is signed and written wit
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import sys
 import threading
 from datetime import UTC, datetime
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from time import monotonic, time_ns
 from typing import Any, Final, Protocol
@@ -47,7 +47,7 @@ def now_text() -> str:
 
 
 def line_hash(line: bytes) -> str:
-    return hashlib.sha256(line).hexdigest()
+    return sha256(line).hexdigest()
 
 
 def signed_text(seq: int, prev: str) -> bytes:
@@ -104,6 +104,7 @@ class Ledger:
         self._sync = sync
         self._sealed_at = 0
         self._sealed_time = monotonic()
+        self._is_dirty = False
         self._dirty = threading.Event()
         self._stopped = threading.Event()
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -131,10 +132,11 @@ class Ledger:
             raise
         self._size += len(data)
         self.seq += 1
-        self.prev = line_hash(line)
+        self.prev = sha256(line).hexdigest()
         if self._sync:
             os.fsync(self._descriptor)
-        elif not self._dirty.is_set():  # setting it takes a lock
+        elif not self._is_dirty:  # telling takes a lock
+            self._is_dirty = True
             self._dirty.set()
         if self.seq - self._sealed_at >= CHECKPOINT_EVENTS:
             self.seal()
@@ -249,6 +251,7 @@ class Ledger:
         while not self._stopped.is_set():
             self._dirty.wait()
             self._dirty.clear()
+            self._is_dirty = False  # before syncing: whatever is written from here on says so again
             try:
                 os.fsync(self._descriptor)
             except OSError:

@@ -36,7 +36,7 @@ from mooring.policy.audit.events import (
 from mooring.policy.audit.ledger import Sink, now_text
 from mooring.policy.audit.streamed import AuditedRelay, FailureScan
 from mooring.policy.catalogue import Catalogue
-from mooring.policy.items import ABOUT, TOOLS, Absent, named
+from mooring.policy.items import ABOUT, TOOLS, Absent, subject
 from mooring.transports.wire import Answer
 
 log = logging.getLogger(__name__)
@@ -90,11 +90,11 @@ class Audit:
         self._actor_of = lru_cache(maxsize=_REMEMBERED)(self._describe)
         self.policy = policy
         self.keeps_data = policy.request_data or policy.response_data
-        self._failure: OSError | None = None
+        self.failure: OSError | None = None
 
     def require(self) -> None:
         """Raise while nothing can be written down: what would leave no trace must not happen."""
-        if self._failure is None:
+        if self.failure is None:
             return
         sink = self._sink
         note = {"seq": sink.seq, "prev": sink.prev, "type": RECOVERED, "logged_at": now_text()}
@@ -106,17 +106,17 @@ class Audit:
 
     def trouble(self) -> str | None:
         """For the health report."""
-        return None if self._failure is None else f"the audit log cannot be written: {self._failure.strerror}"
+        return None if self.failure is None else f"the audit log cannot be written: {self.failure.strerror}"
 
     def _append(self, line: bytes) -> None:
         try:
             self._sink.append(line)
         except OSError as error:
-            if self._failure is None:
+            if self.failure is None:
                 log.error("the audit log cannot be written, requests are refused: %s", error)  # noqa: TRY400
-            self._failure = error
+            self.failure = error
             raise
-        self._failure = None
+        self.failure = None
 
     def tidy(self) -> None:
         self._sink.tidy()
@@ -136,7 +136,8 @@ class Audit:
         """One event, if its type is wanted."""
         if not self.policy.wants(kind):
             return
-        self.append(kind, outcome, caller, text_of(target), client, extra or {}, definition_hash, data)
+        told = text_of(extra or {})
+        self.append(kind, outcome, caller, text_of(target), client, told, definition_hash, data)
 
     def append(
         self,
@@ -145,11 +146,11 @@ class Audit:
         caller: Caller,
         target: str,
         client: Client | None,
-        extra: dict[str, Any],
+        extra: str,
         definition_hash: str,
         data: dict[str, Raw] | None,
     ) -> None:
-        """One event of a type that is wanted; its target is encoded."""
+        """One event of a type that is wanted; its target and the extra are encoded."""
         sink = self._sink
         policy_version, lock_hash = self._versions()
         info = client.info if client is not None else b""
@@ -242,7 +243,8 @@ class ServerAudit:
     def check(self, exchange: Exchange) -> None:
         """Nothing goes on that could not be written down."""
         del exchange
-        self.audit.require()
+        if self.audit.failure is not None:
+            self.audit.require()
 
     def ended(self, exchange: Exchange, answer: Answer | None) -> Answer | None:
         if answer is None:  # handed over to the exchange that it continues
@@ -307,16 +309,15 @@ class ServerAudit:
         kind, target = self._target_of(method, name, own, hints)
         if not target:
             return
-        details: dict[str, Any] = {
-            "duration_ms": round((monotonic() - exchange.started) * 1000, 3),
-            "transport": exchange.transport,
-            "response_size_bytes": size,
-            "request_id": exchange.envelope.id if len(exchange.envelope.id) <= _LONGEST_ID else None,
-        }
-        if extra is not None:
-            details.update(extra)
-        if exchange.guarded:
-            details["task"] = True
+        milliseconds = (monotonic() - exchange.started) * 1000
+        request_id = exchange.envelope.id
+        shown_id = str(request_id, "utf-8") if 0 < len(request_id) <= _LONGEST_ID else "null"
+        more = f",{text_of(extra)[1:-1]}" if extra is not None else ""
+        task = ',"task":true' if exchange.guarded else ""
+        details = (
+            f'{{"duration_ms":{milliseconds:.3f},"transport":"{exchange.transport}",'
+            f'"response_size_bytes":{size},"request_id":{shown_id}{more}{task}}}'
+        )
         data = audit.data(size, request=params, response=response) if audit.keeps_data else None
         audit.append(kind, outcome, exchange.caller, target, exchange.client, details, definition, data)
 
@@ -376,13 +377,11 @@ def outcome_of(error: BaseException) -> str:
 
 
 def _name_in(exchange: Exchange) -> str:
-    about = ABOUT.get(exchange.method)
-    if about is None:
-        return ""
     try:
-        return named(exchange, about[1]) or ""
+        found = subject(exchange) if exchange.method in ABOUT else None
     except RpcError:  # which is said to the client where it matters
         return ""
+    return "" if found is None else found[1]
 
 
 def _failed_inside(exchange: Exchange, answer: Answer) -> bool:

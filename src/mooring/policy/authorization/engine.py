@@ -101,11 +101,8 @@ class Engine:
         self._role_claim = role_claim
         self._stamps = self._look()
         self._compiled = _compile(read_sources(policy_files, entities_file))
+        self.version = self._compiled.sources.version
         self._remembered: OrderedDict[Principal, dict[object, Verdict]] = OrderedDict()
-
-    @property
-    def version(self) -> str:
-        return self._compiled.sources.version
 
     @property
     def policies(self) -> tuple[Written, ...]:
@@ -123,6 +120,7 @@ class Engine:
             log.error("the policies were not reloaded, the old ones stay: %s", error)  # noqa: TRY400 - no trace
             return
         self._compiled = compiled
+        self.version = compiled.sources.version
         self._remembered.clear()
         log.info("policies reloaded: version %s", compiled.sources.version)
 

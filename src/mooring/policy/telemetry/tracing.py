@@ -18,7 +18,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from mooring.errors import RpcError
 from mooring.gateway.exchange import Exchange
-from mooring.policy.items import ABOUT, named, set_params
+from mooring.policy.items import ABOUT, set_params, subject
 from mooring.protocol import jsonrpc, meta
 from mooring.transports.wire import Answer
 
@@ -122,10 +122,8 @@ def _carried(exchange: Exchange) -> tuple[dict[str, Raw], dict[str, Any]] | None
 
 
 def _subject(exchange: Exchange) -> str:
-    about = ABOUT.get(exchange.method)
-    if about is None:
-        return ""
     try:
-        return named(exchange, about[1]) or ""
+        found = subject(exchange) if exchange.method in ABOUT else None
     except RpcError:
         return ""
+    return "" if found is None else found[1]
