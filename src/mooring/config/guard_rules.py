@@ -88,6 +88,7 @@ def authorization_part(config: Config) -> Part:
                 check=rule.check,
                 present=rule.present,
                 settle=rule.settle,
+                settles=frozenset({"resources/read"}),
                 needs_catalogue=True,
             )
         ]

@@ -142,7 +142,7 @@ class Catalogue:
     def __init__(self) -> None:
         self._views: OrderedDict[tuple[str, str], View] = OrderedDict()
         self._lists: Lists = WeakValueDictionary()
-        self._asking: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._asking: dict[View, asyncio.Task[None]] = {}
         self._numbers = itertools.count(1)
         self.judges: list[Judge] = []
 
@@ -158,7 +158,8 @@ class Catalogue:
         return name
 
     def view(self, exchange: Exchange, kind: str) -> View:
-        key = _key(exchange, kind)
+        client = exchange.client
+        key = client.key or f"principal:{client.principal}", kind
         found = self._views.get(key)
         if found is None:
             found = self._views[key] = View(self._lists)
@@ -173,21 +174,20 @@ class Catalogue:
 
     def knows(self, exchange: Exchange, kind: str, name: str) -> bool:
         """Whether this is on the caller's list; of what cannot be listed in full, everything may be."""
-        return kind not in _METHODS or name in self.view(exchange, kind).items
+        return kind not in _METHODS or name in self.view(exchange, kind).shown.items
 
     async def look_up(self, exchange: Exchange, kind: str, name: str | None, handler: Handler) -> bool:
         """Ask the server for its list, because it may have grown; whether it was asked."""
         if kind not in _METHODS:
             return False
         view = self.view(exchange, kind)
-        key = _key(exchange, kind)
-        task = self._asking.get(key)
+        task = self._asking.get(view)
         if task is None:
             if name in view.items or monotonic() - view.asked < ASK_AGAIN_SECONDS:
                 return False
             task = asyncio.get_running_loop().create_task(self._list(exchange, kind, view, handler))
-            self._asking[key] = task
-            task.add_done_callback(lambda _: self._asking.pop(key, None))
+            self._asking[view] = task
+            task.add_done_callback(lambda _: self._asking.pop(view, None))
         await asyncio.shield(task)
         return True
 
@@ -237,8 +237,3 @@ class Catalogue:
         asking.caller = exchange.caller
         asking.begun = asking.guarded = True
         return asking
-
-
-def _key(exchange: Exchange, kind: str) -> tuple[str, str]:
-    client = exchange.client
-    return client.key or f"principal:{client.principal}", kind

@@ -75,6 +75,8 @@ class Step(Struct, frozen=True):
     check: Check | None = None
     present: Present | None = None
     settle: Settle | None = None
+    settles: frozenset[str] | None = None
+    """The only methods whose answers it settles; None: all that it concerns."""
     needs_catalogue: bool = False
     middleware: Middleware | None = None
     methods: frozenset[str] | None = None
@@ -82,6 +84,10 @@ class Step(Struct, frozen=True):
 
     def concerns(self, method: str) -> bool:
         return self.methods is None or method in self.methods
+
+    def settles_calls(self) -> bool:
+        """Whether it looks at the answers of calls."""
+        return self.concerns("tools/call") and (self.settles is None or "tools/call" in self.settles)
 
 
 class Chain(Struct, frozen=True):
@@ -149,7 +155,9 @@ class Fused:
         self._checks = tuple(step.check for step in plain if step.check is not None)
         self._named_checks = tuple(step.check for step in named if step.check is not None)
         self._presenters = tuple(step.present for step in reversed(steps) if step.present is not None)
-        self._settlers = tuple(step.settle for step in reversed(steps) if step.settle is not None)
+        settling = [step for step in reversed(steps) if step.settle is not None]
+        self._settlers = tuple(step.settle for step in settling if step.settle is not None)
+        self._call_settlers = tuple(step.settle for step in settling if step.settle and step.settles_calls())
         self._catalogue = catalogue if named else None
         self.after: tuple[Middleware, ...] = ()
         # The lowest one sees lists as the server gives them, under the names that checks ask for.
@@ -182,10 +190,10 @@ class Fused:
             exchange.refusal = error
 
     def leave(self, exchange: Exchange, answer: Answer) -> Answer | None:
-        """The way out."""
+        """The way out of a call."""
         observers = self._observers
         try:
-            for settle in self._settlers:
+            for settle in self._call_settlers:
                 answer = settle(exchange, answer)
             found: Answer | None = answer
             for observer in reversed(observers):

@@ -31,7 +31,8 @@ class Gcra:
 
     def would_wait(self, key: str, now: float) -> float:
         """The same, without spending anything."""
-        return max(0.0, max(self._arrivals.get(key, now), now) - self.tolerance - now)
+        due = self._arrivals.get(key)
+        return 0.0 if due is None else max(0.0, due - self.tolerance - now)
 
     def give_back(self, key: str) -> None:
         """What was spent for something that another limit refused."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,6 +44,7 @@ class Tokens:
         self._signed = settings.issuer is not None or settings.jwks_url is not None
         self._keys = KeySet(settings.issuer, settings.jwks_url, settings.asking)
         self._remembered: dict[str, Principal] = {}
+        """By the token itself, which its principal holds anyway."""
         self._asking: dict[str, asyncio.Task[Principal]] = {}
         self._version = 0
 
@@ -52,7 +52,7 @@ class Tokens:
         if self._version != self._keys.version:  # a token whose key was withdrawn must be looked at again
             self._version = self._keys.version
             self._remembered.clear()
-        principal = self._remembered.get(_digest(credential))
+        principal = self._remembered.get(credential)
         return principal if principal is not None and principal.expires > time.time() else None
 
     def holds(self, principal: Principal) -> bool:
@@ -71,7 +71,7 @@ class Tokens:
             raise NotAuthenticated("the token is not one of ours")
         if len(self._remembered) >= REMEMBERED:
             del self._remembered[next(iter(self._remembered))]
-        self._remembered[_digest(credential)] = principal
+        self._remembered[credential] = principal
         return principal
 
     # Signed tokens
@@ -118,11 +118,10 @@ class Tokens:
 
     async def _ask_once(self, token: str) -> Principal:
         """However many requests bring the same new token at once, the provider is asked once."""
-        digest = _digest(token)
-        task = self._asking.get(digest)
+        task = self._asking.get(token)
         if task is None:
-            task = self._asking[digest] = asyncio.get_running_loop().create_task(self._introspect(token))
-            task.add_done_callback(lambda _: self._asking.pop(digest, None))
+            task = self._asking[token] = asyncio.get_running_loop().create_task(self._introspect(token))
+            task.add_done_callback(lambda _: self._asking.pop(token, None))
         return await asyncio.shield(task)
 
     async def _introspect(self, token: str) -> Principal:
@@ -172,10 +171,6 @@ def _principal(claims: Mapping[str, Any], token: str, expires: float) -> Princip
         expires=expires,
         credential=token,
     )
-
-
-def _digest(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()
 
 
 __all__ = ["ProviderSettings", "Tokens"]

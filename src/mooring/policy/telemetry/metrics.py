@@ -48,8 +48,9 @@ class Histogram:
         self.numbers = [0.0] * (len(BUCKETS) + 2)
 
     def observe(self, seconds: float) -> None:
-        self.numbers[bisect_left(BUCKETS, seconds)] += 1
-        self.numbers[-1] += seconds
+        numbers = self.numbers
+        numbers[bisect_left(BUCKETS, seconds)] += 1
+        numbers[-1] += seconds
 
 
 class Metrics:
