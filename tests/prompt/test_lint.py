@@ -183,6 +183,18 @@ def test_a_command_of_either_era_is_started_and_read(tmp_path: Path, era: str) -
         "description-missing",
         "parameter-description-missing",
     }
+    assert done.stderr == ""
+
+
+@pytest.mark.e2e
+def test_a_server_at_a_url_is_read(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path, tool("look", ""))
+    with running_gateway(tmp_path, [shelf.stdio("one")]) as gateway:
+        done = mooring("lint", gateway.url("one"))
+        counted = mooring("tokens", gateway.url("one"), "--format", "json")
+    assert "[description-missing]" in done.stdout
+    assert done.stderr == "1 tool: 1 error, 1 warning\n"
+    assert json.loads(counted.stdout)["servers"][0]["tokens_per_turn"] > 0, counted.stderr
 
 
 @pytest.mark.e2e

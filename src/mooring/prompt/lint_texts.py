@@ -89,7 +89,11 @@ def _titles(tool: Json, name: str) -> Iterator[Finding]:
         for path, schema in _properties(tool)
     )
     if noise:
-        problem = f"{noise} titles only repeat the names of parameters"
+        problem = (
+            f"{noise} titles only repeat the names of parameters"
+            if noise > 1
+            else "a title only repeats the name of its parameter"
+        )
         fix = "leave them out, or set `savings.strip_titles`"
         yield Finding("note", "title-noise", name, "inputSchema", problem, fix)
 

@@ -1,4 +1,4 @@
-"""Where `mooring lint` and `mooring tokens` read tools: a server of the gateway, a file, or a command."""
+"""Where `mooring lint` and `mooring tokens` read tools: a server of the gateway, a URL, a file, a command."""
 
 from __future__ import annotations
 
@@ -41,10 +41,12 @@ def read(arguments: argparse.Namespace) -> Read:
     if arguments.after and arguments.source:
         raise Failed("give either a server or a command after `--`, not both")
     if arguments.after:
-        with _served(arguments.after) as socket:
-            return from_gateway(socket, "command")
+        workload = {"run": arguments.after, "cwd": str(Path.cwd())}
+        return _from_own_gateway({"id": "command", "workload": workload})
     if not arguments.source:
-        raise Failed("say which server: its id, a JSON file with its tools, or a command after `--`")
+        raise Failed("say which server: its id, its URL, a JSON file with its tools, or a command after `--`")
+    if arguments.source.startswith(("http://", "https://")):
+        return _from_own_gateway({"id": "remote", "upstream": {"url": arguments.source}})
     file = Path(arguments.source)
     if file.suffix == ".json" or os.sep in arguments.source:
         tools = _from_file(file)
@@ -107,19 +109,22 @@ def _from_file(file: Path) -> list[Any]:
     return cast("list[Any]", value)
 
 
+def _from_own_gateway(entry: Message) -> Read:
+    with _served(entry) as socket:
+        return from_gateway(socket, entry["id"])
+
+
 @contextmanager
-def _served(command: list[str]) -> Generator[Path]:
-    """A gateway of our own for one command, so that servers of every era are understood."""
+def _served(entry: Message) -> Generator[Path]:
+    """A gateway of our own for one server, so that servers of every era are understood."""
     with tempfile.TemporaryDirectory(prefix="mooring-") as folder:
         socket = Path(folder) / "mooring.sock"
-        entry = {"id": "command", "workload": {"run": command, "cwd": str(Path.cwd())}}
         config = {"mooring": 1, "listen": "127.0.0.1:0", "storage": {"root": folder}, "servers": [entry]}
         file = Path(folder) / "mooring.yaml"
         # JSON is YAML; what looks like a variable is the command's own business.
         file.write_text(re.sub(r"\$(?=\{)", "$$", json.dumps(config)), encoding="utf-8")
-        serve = ["serve", "--config", str(file), "--log-level", "warning"]
         with subprocess.Popen(  # noqa: S603 - our own program, and the command that the person gave
-            [sys.executable, "-m", "mooring.interfaces.cli.main", *serve],
+            [sys.executable, "-m", "mooring.interfaces.cli.lint_gateway", str(file)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         ) as gateway:
@@ -138,5 +143,5 @@ def _wait(gateway: subprocess.Popen[bytes], socket: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not answers(socket):
         if gateway.poll() is not None or time.monotonic() > deadline:
-            raise Failed("the command could not be served; the lines above say why")
+            raise Failed("the server could not be reached; the lines above say why")
         time.sleep(0.02)

@@ -17,7 +17,7 @@ def add_parsers(commands: Any, where: argparse.ArgumentParser) -> None:
         "Exit 1 if there are errors.",
         parents=[where],
     )
-    _add_source(lint, "the server's id, or a JSON file with the result of `tools/list`")
+    _add_source(lint, "the server's id or URL, or a JSON file with the result of `tools/list`")
     words.add_format(lint)
     lint.set_defaults(handler="lint:run")
     _add_tokens(commands, where)
@@ -33,7 +33,7 @@ def _add_tokens(commands: Any, where: argparse.ArgumentParser) -> None:
     )
     _add_source(
         tokens,
-        "the server's id, `all` servers of the gateway, or a JSON file with the result of `tools/list`",
+        "the server's id or URL, `all` servers of the gateway, or a JSON file with what `tools/list` gave",
     )
     tokens.add_argument(
         "--layout",
