@@ -41,6 +41,35 @@ def test_the_lanes_keep_their_columns() -> None:
     assert text(CALL) == READ.splitlines()
 
 
+IN_80_COLUMNS = """\
+hh:mm:ss.123 client ─▶        a1b2   tools/call #7                312 B
+hh:mm:ss.124        ─▶ server :4711  tools/call #3                312 B
+hh:mm:ss.390        ◀─ server :4711  result of tools/call #3             +266 ms
+hh:mm:ss.391 client ◀─        a1b2   error for tools/call #7     1.2 kB
+                                     · session closed
+hh:mm:ss.400        ◀─ server :4711  noise, not a message          20 B  +3.3 ms
+hh:mm:ss.500                  :4711  · stopped
+"""
+
+
+def test_the_lines_fit_into_a_terminal_of_80_columns() -> None:
+    assert text(CALL, width=80) == IN_80_COLUMNS.splitlines()
+    long = [
+        {**CALL[0], "method": "notifications/resources/updated", "peer": "a1b2c3d4e5f6", "note": "x"},
+        {**CALL[2], "method": None, "id": "x" * 100, "size": 999_949, "since_request_ms": 9_999.4},
+    ]
+    assert all(len(line) <= 80 for line in text(long, width=80))
+    assert "notifications/resources/u…" in text(long[:1], width=80)[0]
+
+
+def test_a_note_that_has_no_room_stands_below_its_line() -> None:
+    shown = text(CALL[3:4], width=120)
+    assert [len(line) <= 120 for line in shown] == [True, True]
+    assert shown[1].strip() == "· session closed"
+    assert shown[1].index("·") == shown[0].index("error")
+    assert text(CALL, width=200) == READ.splitlines()
+
+
 def test_a_terminal_without_unicode_gets_plain_arrows() -> None:
     assert text(CALL[:1], ascii_only=True)[0].startswith("hh:mm:ss.123  client --> mooring ")
 

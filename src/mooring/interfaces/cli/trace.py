@@ -6,6 +6,7 @@ import argparse
 import http.client
 import json
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -61,7 +62,8 @@ def _show_json(event: dict[str, Any]) -> None:
 
 def _text_printer() -> Callable[[dict[str, Any]], None]:
     ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
-    conversation = Conversation(colour=wants_colour(sys.stdout), ascii_only=ascii_only)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    conversation = Conversation(colour=wants_colour(sys.stdout), ascii_only=ascii_only, width=width)
 
     def show(event: dict[str, Any]) -> None:
         for line in conversation.lines(event):
