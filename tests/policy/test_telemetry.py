@@ -191,6 +191,36 @@ def test_a_call_without_a_place_for_its_trace_loses_nothing(
         assert (call["name"], call["arguments"]) == ("say", {"text": "x"})
 
 
+def test_what_went_wrong_is_in_the_span(tmp_path: Path, receiver: Receiver) -> None:
+    shelf = Shelf(tmp_path / "s", tool("say"), tool("broken"))
+    section = {"otlp_endpoint": receiver.url, "sampling_rate": 1.0}
+    with (
+        shelf.http("one", tools={"deny": ["hidden"]}) as server,
+        running_gateway(tmp_path, [server], telemetry=section) as gateway,
+    ):
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        for name in ("say", "broken", "hidden"):
+            caller.tool(name)
+        caller.request("resources/read", {"uri": "shelf://none"})
+        names = ("tools/call say", "tools/call broken", "tools/call hidden", "resources/read shelf://none")
+        found = eventually(
+            lambda: (
+                {span.name: span for span in receiver.spans}
+                if {span.name for span in receiver.spans}.issuperset(names)
+                else None
+            ),
+            "the spans",
+        )
+        said = [attributes(found[name]) for name in names]
+        assert [each.get("error.type") for each in said] == [None, "tool_error", "-32602", "-32002"]
+        assert [found[name].status.code for name in names] == [0, 2, 2, 2]
+        assert [each["jsonrpc.request.id"] for each in said] == ["1", "2", "3", "4"]
+        assert len({each["mcp.session.id"] for each in said}) == 1
+        assert caller.session["Mcp-Session-Id"] not in str(said), "that would be a way into the session"
+        assert said[0]["network.transport"] == "tcp"
+
+
 def test_a_collector_gets_the_figures_and_the_audit_too(tmp_path: Path, receiver: Receiver) -> None:
     shelf = Shelf(tmp_path / "s", tool("say"))
     settings: dict[str, Any] = {

@@ -37,6 +37,7 @@ from mooring.policy.audit.ledger import Sink, now_text
 from mooring.policy.audit.streamed import AuditedRelay, FailureScan
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.items import ABOUT, TOOLS, Absent, subject
+from mooring.policy.tool_errors import failed_inside
 from mooring.transports.wire import Answer
 
 log = logging.getLogger(__name__)
@@ -49,8 +50,6 @@ APPLICATION_ERROR: Final = "application_error"
 _REMEMBERED: Final = 1_000
 """Callers, targets and versions whose text is kept."""
 _LONGEST_ID: Final = 100
-_IS_ERROR: Final = b'"isError"'
-_NO_ERROR: Final = b'"isError":false'
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +73,6 @@ class AuditPolicy:
 class _ClientInfo(msgspec.Struct):
     name: str = ""
     version: str = ""
-
-
-class _Result(msgspec.Struct):
-    is_error: bool = msgspec.field(default=False, name="isError")
 
 
 class Audit:
@@ -258,7 +253,7 @@ class ServerAudit:
         outcome = SUCCESS
         if answer.error:
             outcome = FAILURE
-        elif self.audit.policy.application_errors and _failed_inside(exchange, answer):
+        elif self.audit.policy.application_errors and failed_inside(exchange, answer):
             outcome = APPLICATION_ERROR
         if answer.kept is not None:
             response = answer.kept.load() if self.audit.policy.response_data else b""
@@ -382,18 +377,3 @@ def _name_in(exchange: Exchange) -> str:
     except RpcError:  # which is said to the client where it matters
         return ""
     return "" if found is None else found[1]
-
-
-def _failed_inside(exchange: Exchange, answer: Answer) -> bool:
-    if answer.kept is not None:
-        return answer.kept.short("isError") == b"true"
-    if exchange.method != "tools/call":
-        return False
-    text = answer.whole or bytes(answer.result)
-    said = text.count(_IS_ERROR)
-    if not said or (said == 1 and _NO_ERROR in text):
-        return False
-    try:
-        return msgspec.json.decode(answer.result, type=_Result).is_error
-    except msgspec.DecodeError:
-        return False

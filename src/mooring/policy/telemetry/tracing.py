@@ -16,13 +16,16 @@ from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from mooring.errors import RpcError
+from mooring.errors import INTERNAL_ERROR, RpcError
 from mooring.gateway.exchange import Exchange
 from mooring.policy.items import ABOUT, set_params, subject
+from mooring.policy.tool_errors import failed_inside
 from mooring.protocol import jsonrpc, meta
+from mooring.protocol.versions import Era
 from mooring.transports.wire import Answer
 
 _CARRIED: Final = ("traceparent", "tracestate")
+_LONGEST_ID: Final = 100
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 
@@ -70,7 +73,14 @@ class ServerTracing:
             "mcp.protocol.version": exchange.client.version,
             "mooring.server": self._server_id,
             "enduser.id": exchange.caller.principal.id,
+            "network.transport": "pipe" if exchange.transport == "stdio" else "tcp",
         }
+        if exchange.caller.address and exchange.transport != "stdio":
+            found["client.address"] = exchange.caller.address
+        if exchange.envelope.id:
+            found["jsonrpc.request.id"] = bytes(exchange.envelope.id)[:_LONGEST_ID].decode().strip('"')
+        if exchange.client.era is Era.LEGACY and exchange.client.key:
+            found["mcp.session.id"] = exchange.client.key.removeprefix("session:")  # an alias of it
         if exchange.method == "tools/call":
             found["gen_ai.tool.name"] = subject
             found["gen_ai.operation.name"] = "execute_tool"
@@ -94,8 +104,13 @@ class ServerTracing:
     def ended(self, exchange: Exchange, answer: Answer | None) -> Answer | None:
         span = self._spans.pop(exchange)
         if answer is not None and answer.error:
+            code = _code_in(answer.error)
             span.set_status(Status(StatusCode.ERROR))
-            span.set_attribute("error.type", "jsonrpc")
+            span.set_attribute("error.type", code)
+            span.set_attribute("rpc.response.status_code", code)
+        elif answer is not None and failed_inside(exchange, answer):
+            span.set_status(Status(StatusCode.ERROR))
+            span.set_attribute("error.type", "tool_error")
         span.end()
         return answer
 
@@ -107,6 +122,9 @@ class ServerTracing:
             words = str(error) if isinstance(error, RpcError) else "internal error"
             span.set_status(Status(StatusCode.ERROR, words))
             span.set_attribute("error.type", type(error).__name__)
+            if isinstance(error, RpcError):
+                span.set_attribute("error.type", str(error.code))
+                span.set_attribute("rpc.response.status_code", str(error.code))
         span.end()
 
 
@@ -119,6 +137,17 @@ def _carried(exchange: Exchange) -> tuple[dict[str, Raw], dict[str, Any]] | None
         return None
     found = {name: meta.text(given[name]) for name in _CARRIED if name in given}
     return parts, {name: value for name, value in found.items() if value is not None}
+
+
+class _Coded(msgspec.Struct):
+    code: int = INTERNAL_ERROR
+
+
+def _code_in(error: bytes | Raw) -> str:
+    try:
+        return str(msgspec.json.decode(error, type=_Coded).code)
+    except msgspec.DecodeError:
+        return str(INTERNAL_ERROR)
 
 
 def _subject(exchange: Exchange) -> str:
