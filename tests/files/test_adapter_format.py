@@ -241,7 +241,9 @@ def test_its_token_and_its_patterns_hold(tmp_path: Path) -> None:
     with served(tmp_path, server, auth=auth) as gateway:
         url = f"{gateway.address}/mcp/of/files"
         for headers in ({}, {"X-Mcp-Adapter-Auth-Token": "other"}, {"X-Api-Key": "s3cret"}):
-            assert http_request("POST", url, b"{}", headers).status == 401
+            refused = http_request("POST", url, b"{}", headers)
+            assert refused.status == 401
+            assert headers or "`X-Mcp-Adapter-Auth-Token: ...`" in refused.json["error"]["message"]
             assert http_request("PUT", f"{gateway.address}/upload/files", b"a", headers).status == 401
         with TokenPeer(gateway, "files") as peer:
             names = {tool["name"] for tool in peer.request("tools/list")["tools"]}

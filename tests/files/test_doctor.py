@@ -40,6 +40,11 @@ TEXTS = {"type": "array", "items": TEXT}
         (tool("convert", input_file=TEXT, output_file=TEXT),
          [("upload_consumer", "input_file"), ("artifact_producer", "output_file")]),
         (tool("export_pdf", "Saves the page as a file."), [("artifact_producer", None)]),
+        ({**tool("shoot", "The page, saved to disk."), "annotations": {"title": "Take a Screenshot"}},
+         [("artifact_producer", None)]),
+        ({**tool("write_file", path=TEXT, content=TEXT), "annotations": {"destructiveHint": True}}, []),
+        ({**tool("file_upload", paths=TEXTS), "annotations": {"destructiveHint": True}},
+         [("upload_consumer", "paths")]),
         (tool("search", query=TEXT, url=TEXT), []),
         (tool("select", xpath=TEXT, path_pattern=TEXT), []),
         (tool("list_directory", directory_path=TEXT), []),
@@ -47,6 +52,12 @@ TEXTS = {"type": "array", "items": TEXT}
 )  # fmt: skip
 def test_what_is_proposed(given: dict[str, Any], wanted: list[tuple[str, str | None]]) -> None:
     assert [(one.type, one.argument) for one in proposals([given])] == wanted
+
+
+def test_a_tool_that_says_it_only_reads_is_believed() -> None:
+    reading = {**tool("word_count", path=TEXT), "annotations": {"readOnlyHint": True}}
+    [found] = proposals([reading])
+    assert found.why == "it only reads, and the argument `path` names a file"
 
 
 def test_base64_gets_base64() -> None:

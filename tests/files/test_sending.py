@@ -295,6 +295,13 @@ def test_a_file_is_imported_from_a_listed_host(tmp_path: Path) -> None:
     assert (made.name, made.size) == ("Bericht ü.txt", 9)
 
 
+def test_an_address_may_be_written_as_people_write_it(tmp_path: Path) -> None:
+    with website({"/Bericht%20%C3%BC.txt?v=%C3%BC%26": (200, {}, b"from afar")}) as base:
+        url = f"{base}/Bericht ü.txt?v=ü%26#top"
+        [made] = fetch(tmp_path, Importer(("localhost",), lambda _: False), url)
+    assert (made.name, made.size) == ("Bericht ü.txt", 9)
+
+
 @pytest.mark.parametrize(
     ("hosts", "url", "why"),
     [

@@ -29,6 +29,14 @@ def test_an_upload_reaches_the_tool_as_a_file(peer: Peer) -> None:
     assert path.endswith("/Bericht für März.txt")
 
 
+@pytest.mark.parametrize("name", ["Dockerfile", "scan"])
+def test_a_file_keeps_its_name(peer: Peer, name: str) -> None:
+    [made] = post(upload_url(peer), (name, b"FROM scratch\n")).json["uploads"]
+    assert made["filename"] == name
+    path = said(peer.tool("measure", {"path": made["upload_handle"]})).split(" ", 2)[2]
+    assert path.endswith(f"/{name}")
+
+
 def test_the_answer_also_stands_in_the_text(peer: Peer) -> None:
     result = peer.tool("files_get_upload_url")
     assert json.loads(said(result)) == result["structuredContent"]

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 from msgspec.structs import replace
 
@@ -26,6 +26,7 @@ SECONDS: Final = 300.0
 LIMITS: Final = ClientLimits(
     connect_seconds=10.0, head_seconds=30.0, body_stall_seconds=30.0, max_connections=1
 )
+_IN_ADDRESSES: Final = "/?%:@!$&'()*+,;=~[]"
 _MOVED: Final = frozenset((301, 302, 303, 307, 308))
 
 
@@ -123,7 +124,9 @@ def _matches(host: str, pattern: str) -> bool:
 
 
 def _target(parts: SplitResult) -> bytes:
-    return ((parts.path or "/") + (f"?{parts.query}" if parts.query else "")).encode("ascii", "replace")
+    """Path and query as a request needs them, however a person wrote them."""
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return quote(target, safe=_IN_ADDRESSES).encode()
 
 
 def _pool(parts: SplitResult, address: str) -> ClientPool:

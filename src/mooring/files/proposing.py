@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
 Json = dict[str, Any]
@@ -18,6 +18,9 @@ _OUTPUT_WORDS: Final = frozenset(
 )
 _MAKING_WORDS: Final = frozenset(
     ("screenshot", "pdf", "export", "save", "render", "generate", "download", "draw", "plot", "convert")
+)
+_CHANGING_WORDS: Final = frozenset(
+    ("write", "edit", "append", "create", "delete", "remove", "move", "rename", "patch", "update")
 )
 _NOT_FILES: Final = frozenset(
     ("url", "query", "pattern", "glob", "directory", "folder", "dir", "json", "xpath", "selector")
@@ -36,7 +39,6 @@ class Proposal:
     why: str
     delivery: str = "auto"
     locator: str = "none"
-    certain: bool = field(default=False)
 
     def as_config(self) -> Json:
         entry: Json = {"type": self.type, "tools": [self.tool]}
@@ -52,6 +54,28 @@ class Proposal:
         return entry
 
 
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What a tool says about itself, in its name and its annotations."""
+
+    makes: bool
+    reads: bool
+    changes: bool
+    """It writes to what it is pointed at: that has to be where it was meant to be."""
+
+    @classmethod
+    def of(cls, tool: Json) -> Hints:
+        annotations = _object(tool.get("annotations"))
+        titles = (tool.get("title"), annotations.get("title"))
+        name = _words(str(tool.get("name")))
+        words = name.union(*(_words(str(title)) for title in titles if title))
+        return cls(
+            makes=bool(words & _MAKING_WORDS),
+            reads=annotations.get("readOnlyHint") is True,
+            changes=annotations.get("destructiveHint") is True and bool(name & _CHANGING_WORDS),
+        )
+
+
 def proposals(tools: list[Json]) -> list[Proposal]:
     """For every tool what its schema suggests."""
     return [found for tool in tools for found in _of_tool(tool)]
@@ -59,32 +83,34 @@ def proposals(tools: list[Json]) -> list[Proposal]:
 
 def _of_tool(tool: Json) -> Iterator[Proposal]:
     name = str(tool.get("name"))
-    makes = bool(_words(name) & _MAKING_WORDS)
+    hints = Hints.of(tool)
     any_output = False
     for path, schema in _leaves(_object(tool.get("inputSchema")), ""):
-        found = _judge(name, path, schema, makes=makes)
+        found = _judge(name, path, schema, hints)
         if found is not None:
             any_output |= found.type == "artifact_producer"
             yield found
-    if makes and not any_output and _says_file(tool):
+    if hints.makes and not any_output and _says_file(tool):
         yield Proposal(name, "artifact_producer", None, "its description speaks of a file", locator="regex")
 
 
-def _judge(tool: str, path: str, schema: Json, *, makes: bool) -> Proposal | None:
+def _judge(tool: str, path: str, schema: Json, hints: Hints) -> Proposal | None:
     words = _words(re.split(r"[.\[\]*]+", path.rstrip("[]*."))[-1])
     if "x-mcp-file" in schema:
-        return Proposal(tool, "upload_consumer", path, "`x-mcp-file`", certain=True)
+        return Proposal(tool, "upload_consumer", path, "`x-mcp-file`")
     if schema.get("contentEncoding") == "base64":
-        return Proposal(tool, "upload_consumer", path, "base64 content", delivery="base64", certain=True)
+        return Proposal(tool, "upload_consumer", path, "base64 content", delivery="base64")
     if words & _NOT_FILES:
         return None
     says_path = schema.get("format") in _PATH_FORMATS
     is_output = bool(words & _OUTPUT_WORDS)
-    if is_output and (words & _FILE_WORDS or "filename" in words or makes):
+    if is_output and (words & _FILE_WORDS or "filename" in words or hints.makes):
         return Proposal(tool, "artifact_producer", path, f"it writes to `{path}`", locator="regex")
+    if hints.changes:
+        return None
     if says_path or words & _FILE_WORDS or (words & _CONTENT_WORDS and _speaks_of_path(schema)):
         why = f"`format: {schema['format']}`" if says_path else f"the argument `{path}` names a file"
-        return Proposal(tool, "upload_consumer", path, why, certain=says_path)
+        return Proposal(tool, "upload_consumer", path, f"it only reads, and {why}" if hints.reads else why)
     return None
 
 
@@ -117,9 +143,7 @@ def _speaks_of_path(schema: Json) -> bool:
 
 
 def _says_file(tool: Json) -> bool:
-    return bool(
-        _words(str(tool.get("description") or "")) & {"file", "saves", "saved", "image", "pdf", "disk"}
-    )
+    return bool(_words(str(tool.get("description") or "")) & _SPEAKS_OF_FILES)
 
 
 def _object(value: Any) -> Json:

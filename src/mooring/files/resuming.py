@@ -14,7 +14,7 @@ from mooring.files import records
 from mooring.files.disk import in_thread, sync_folder
 from mooring.files.faults import BadUpload, FileFault, NotFound, WrongHash
 from mooring.files.handles import new_id
-from mooring.files.names import SNIFF_BYTES, safe_name, sniff, with_extension
+from mooring.files.names import SNIFF_BYTES, safe_name, sniff
 from mooring.files.quotas import too_large
 from mooring.files.receiving import unhurried
 from mooring.files.records import FileRecord
@@ -159,7 +159,6 @@ class ResumableUploads:
         if upload.sha256 and digest != upload.sha256.lower():
             await self.remove(upload)
             raise WrongHash(f"`{upload.name}` has the SHA-256 {digest}, not the one announced: send it again")
-        mime_type = sniff(head, upload.name)
         now = self._store.clock()
         record = FileRecord(
             id=upload.id,
@@ -167,8 +166,8 @@ class ResumableUploads:
             scope=upload.scope,
             server=upload.server,
             blob=upload.blob,
-            name=with_extension(upload.name, mime_type),
-            mime_type=mime_type,
+            name=upload.name,
+            mime_type=sniff(head, upload.name),
             size=upload.length,
             sha256=digest,
             created=now,

@@ -365,7 +365,7 @@ class Incoming:
             scope=self.scope,
             server=self.server,
             blob=self.id,
-            name=with_extension(self.name, mime_type),
+            name=self.name if self._kind == "upload" else with_extension(self.name, mime_type),
             mime_type=mime_type,
             size=self._writer.size,
             sha256=self.sha256,

@@ -65,6 +65,7 @@ class Door:
         """`key_header` holds a credential and nothing else; `X-Api-Key` unless it is called otherwise."""
         self._authenticator = authenticator
         self._key_header = (key_header or "x-api-key").lower().encode()
+        self._how = f"authenticate with `{f'{key_header}:' if key_header else 'Authorization: Bearer'} ...`"
         self._dispatcher = dispatcher
         self._audiences = audiences
         self._trusts_proxy = trust_proxy_headers
@@ -94,9 +95,7 @@ class Door:
             return
         credential = self._credential(request, given)
         if not credential:
-            reason = (
-                "authenticate with `Authorization: Bearer ...`" if not given else "not a bearer credential"
-            )
+            reason = "not a bearer credential" if given else self._how
             self._challenge(visit, reason, failed=bool(given))
             return
         principal = self._authenticator.known(credential)
