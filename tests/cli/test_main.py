@@ -19,6 +19,32 @@ def test_version_prints_the_version_and_nothing_else(alone: Any) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{version('mooring')}\n", "")
 
 
+def test_the_flag_prints_it_too(alone: Any) -> None:
+    assert alone("--version").stdout == f"{version('mooring')}\n"
+
+
+def test_without_any_word_the_commands_are_shown(alone: Any) -> None:
+    done = alone()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == alone("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (
+            "./server.py",
+            "`server.py` is no RunConfig (.json or .yaml): if it is a command, put it after `--`",
+        ),
+        ("server.json", "there is no file `server.json`"),
+    ],
+)
+def test_a_path_is_not_taken_for_an_image(alone: Any, tmp_path: Path, source: str, told: str) -> None:
+    (tmp_path / "server.py").touch()
+    done = alone("run", source)
+    assert (done.returncode, done.stderr) == (1, f"error: {told}\n")
+
+
 def test_a_wrong_word_is_a_usage_error(alone: Any) -> None:
     done = alone("sereve")
     assert (done.returncode, done.stdout) == (2, "")
@@ -34,6 +60,18 @@ def test_a_wrong_word_is_a_usage_error(alone: Any) -> None:
         ),
         (("client", "stats"), "`stats` is no action: did you mean `status`?\nsee `mooring client --help`"),
         (("list", "--format", "jso"), "--format `jso`: did you mean `json`?\nsee `mooring list --help`"),
+        (("logs", "x", "-n", "y"), "--lines `y` must be a whole number\nsee `mooring logs --help`"),
+        (("logs", "x", "-n"), "--lines/-n needs a value\nsee `mooring logs --help`"),
+        (
+            ("serve", "--user", "--config", "x"),
+            "--config cannot be given together with --user\nsee `mooring serve --help`",
+        ),
+        (("stop",), "say which: names, or --all, or --group GROUP"),
+        (
+            ("run", "https://"),
+            "`https://` names no host: write for example `https://mcp.example.com/mcp`",
+        ),
+        (("upload", "x"), "give one of these: --to --server\nsee `mooring upload --help`"),
         (("list", "x"), "`x` is one word too many\nsee `mooring list --help`"),
         (("logs",), "NAME is missing\nsee `mooring logs --help`"),
         (
@@ -68,7 +106,7 @@ def test_a_table_that_does_not_fit_becomes_lines_of_its_own(monkeypatch: pytest.
     output.print_table(
         ("name", "kind", "text"), [["a" * 30, "-", "one two three"], ["b", "npm", "four"]], shown
     )
-    assert shown.getvalue() == f"{'a' * 30}\n    one two three\nb\n    npm\n    four\n"
+    assert shown.getvalue() == f"{'a' * 30}\n    one two three\nb\n    kind: npm\n    four\n"
 
 
 def test_a_flag_cannot_be_shortened_into_another_one(alone: Any) -> None:

@@ -66,4 +66,4 @@ def test_it_ends_when_nobody_reads_its_output(mooring: Any, gateway: Any) -> Non
 def test_an_unknown_server_is_said_on_stderr_only(mooring: Any) -> None:
     done = mooring("proxy", "stdio", "nobody")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: the gateway answered 404: no server has this id; known: library\n"
+    assert done.stderr == "error: no server has this id; known: library\n"

@@ -114,9 +114,22 @@ def test_a_wrong_file_is_said_in_full_and_nothing_starts(alone: Any, tmp_path: P
 def test_a_missing_file_is_said_with_the_flag_that_names_one(alone: Any) -> None:
     done = alone("serve")
     assert done.returncode == 1
-    assert (
-        done.stderr == "error: mooring.yaml: no such file or directory: give the file with `--config FILE`\n"
-    )
+    way = "name a file with `--config FILE`, or serve what you run with `--user`"
+    assert done.stderr == f"error: there is no mooring.yaml here: {way}\n"
+
+
+@pytest.mark.parametrize(
+    ("root", "reason"), [("/proc/data", "no such file"), ("mooring.yaml", "file exists")]
+)
+def test_a_data_directory_that_cannot_be_made_is_said(
+    alone: Any, tmp_path: Path, root: str, reason: str
+) -> None:
+    write(tmp_path, "mooring.yaml", f"mooring: 1\nlisten: 127.0.0.1:0\nstorage: {{root: {root}}}\n")
+    done = alone("serve")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
+    assert done.stderr.startswith("error: cannot use `/")
+    assert reason in done.stderr
+    assert done.stderr.endswith("; data is kept where `storage.root` says\n")
 
 
 def test_a_taken_port_is_said_with_the_way_out(alone: Any, tmp_path: Path) -> None:

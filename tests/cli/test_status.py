@@ -46,6 +46,19 @@ def test_each_server_has_a_line_and_a_down_one_its_reason(mooring: Any, gateway:
     assert done.stderr == "mooring 9.9, up for 1 min 1 s\n"
 
 
+def test_a_server_that_is_only_connected_to_is_shown_closely(mooring: Any, gateway: Any) -> None:
+    gateway.status["servers"] = [UP, DOWN]
+    done = mooring("status", "web")
+    assert done.stdout.splitlines()[:3] == [
+        "name      web",
+        "state     down",
+        "because   connection refused by 127.0.0.1:9\\u001b[2J",
+    ]
+    done = mooring("status", "wbe")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: no server is called `wbe`; there are: `notes`, `web`\n"
+
+
 def test_json_is_what_the_gateway_says(mooring: Any, gateway: Any) -> None:
     gateway.status["servers"] = [UP, DOWN]
     done = mooring("status", "--format", "json")

@@ -100,8 +100,9 @@ def test_resources_are_listed_and_read(mooring: Any) -> None:
 
 def test_what_the_server_does_not_know_is_said(mooring: Any) -> None:
     done = mooring("tool", "prompt", "library")
-    assert done.returncode == 1
-    assert "there is no method `prompts/list` (code -32601)" in done.stderr
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "it has no prompts\n")
+    done = mooring("tool", "prompt", "library", "greet")
+    assert (done.returncode, done.stderr) == (1, "error: there is no method `prompts/get` (code -32601)\n")
 
 
 def test_words_become_what_the_schema_wants() -> None:

@@ -61,6 +61,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 def test_every_yaml_example_is_a_valid_configuration(tmp_path: Path, block: str) -> None:
     file = tmp_path / "mooring.yaml"
     file.write_text(block if "mooring: 1" in block else f"mooring: 1\n{block}")
+    (tmp_path / "policies.cedar").write_text("permit(principal, action, resource);")
     assert load_with_notes(file, environment={"SEARCH_TOKEN": "x", "CORP_SECRET": "x"}).config.mooring == 1
 
 

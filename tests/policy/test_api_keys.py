@@ -169,7 +169,7 @@ def test_keys_are_kept_where_the_running_gateway_looks_for_them(tmp_path: Path) 
         ] == ["anna"]
         assert gateway.command("key", "create", "anna").stderr.count("already") == 1
         assert gateway.command("key", "revoke", "anna").returncode == 0
-        assert "no key `anna`" in gateway.command("key", "revoke", "anna").stderr
+        assert "no key `anna`: see `mooring key list`" in gateway.command("key", "revoke", "anna").stderr
     assert not (tmp_path / "data" / "keys.json").exists()
 
 

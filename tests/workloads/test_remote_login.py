@@ -119,7 +119,7 @@ def test_another_server_of_the_same_name_is_not_shown_the_token(
 def test_a_token_of_ours_that_is_refused_is_no_reason_to_sign_in(person: Person, server: Guarded) -> None:
     told = person("run", server.url, "--name", "notes", "--header", "Authorization=Bearer old")
     assert "does not know us (HTTP 401)" in told.stderr
-    assert "nobody signs in" in person("auth", "login", "notes", expect=1).stderr
+    assert "asks nobody to sign in" in person("auth", "login", "notes", expect=1).stderr
 
 
 def test_at_a_terminal_run_waits_for_the_login(person: Person, server: Guarded) -> None:

@@ -77,7 +77,9 @@ def read(path: Path) -> tuple[Header, list[tuple[int, Line]]]:
     try:
         texts = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise CassetteMistake(f"`{path}` cannot be read: {error.strerror}") from error
+        raise CassetteMistake(
+            f"`{path}` cannot be read: {(error.strerror or 'unreadable').lower()}"
+        ) from error
     try:
         header = msgspec.json.decode(texts[0], type=Header)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

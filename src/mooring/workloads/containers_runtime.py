@@ -49,7 +49,8 @@ from mooring.workloads.sources.runners import package_of
 
 _INSTALL: Final = (
     "start one (`systemctl start docker`, `systemctl --user start podman.socket`), or name its socket in "
-    "MOORING_DOCKER_SOCKET or MOORING_PODMAN_SOCKET"
+    "MOORING_DOCKER_SOCKET or MOORING_PODMAN_SOCKET. Images need one; packages (`npx://`, `uvx://`) and "
+    "commands (after `--`) do not"
 )
 _NO_LIMITS: Final = (
     "keeps no limits of memory and processes here: a rootless engine needs control groups of version 2"

@@ -29,6 +29,9 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         print(json.dumps(waiting))
         return 0
+    if not waiting:
+        print("no call waits for a yes", file=sys.stderr)
+        return 0
     rows = [
         (
             call["id"],
@@ -39,5 +42,5 @@ def _list(arguments: argparse.Namespace) -> int:
         )
         for call in waiting
     ]
-    print_table(("ID", "WHO", "WHAT", "EXPIRES IN", "ARGUMENTS"), rows, sys.stdout)
+    print_table(("id", "who", "what", "expires in", "arguments"), rows, sys.stdout)
     return 0

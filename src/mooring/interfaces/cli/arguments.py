@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, Misused
 
 _FORMS = "write key=value, key:=JSON, key@=FILE, or one JSON object"
 
@@ -61,7 +61,7 @@ def words_as_texts(words: list[str]) -> dict[str, str]:
 def _split(word: str) -> tuple[str, str, Literal["text", "json", "file"]]:
     key, equals, value = word.partition("=")
     if not equals or not key:
-        raise Failed(f"`{word}` is not an argument: {_FORMS}")
+        raise Misused(f"`{word}` is not an argument: {_FORMS}")
     if key.endswith(":") and len(key) > 1:
         return key[:-1], value, "json"
     if key.endswith("@") and len(key) > 1:
@@ -71,7 +71,7 @@ def _split(word: str) -> tuple[str, str, Literal["text", "json", "file"]]:
 
 def _json_object(words: list[str]) -> dict[str, Any]:
     if len(words) > 1:
-        raise Failed("give either one JSON object in quotes or key=value arguments, not both")
+        raise Misused("give either one JSON object in quotes or key=value arguments, not both")
     value = _decoded(words[0], words[0])
     return cast("dict[str, Any]", value)
 
@@ -80,7 +80,7 @@ def _decoded(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise Failed(f"`{name}` is not JSON: {error}") from error
+        raise Misused(f"`{name}` is not JSON: {error}") from error
 
 
 def _by_schema(key: str, value: str, schema: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, cast
 from urllib.parse import quote, urlsplit
 
 from mooring.interfaces.cli.control_api import UnixConnection, get_json
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, reason_of
 from mooring.interfaces.cli.gateway_socket import find_socket, refusal
 from mooring.interfaces.cli.output import duration, one_line, print_table, size
 
@@ -72,7 +72,7 @@ def save(socket: Path, uri: str, folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Failed(f"cannot save into `{folder}`: {(error.strerror or str(error)).lower()}") from error
+        raise Failed(f"cannot save into `{folder}`: {reason_of(error)}") from error
     for number in range(1, MOST_NAMES):
         target = folder / name
         if number > 1:
@@ -97,7 +97,7 @@ def _saved(socket: Path, link: dict[str, Any], target: Path) -> bool:
         except FileExistsError:
             return False
     except OSError as error:
-        raise Failed(f"cannot write `{target}`: {(error.strerror or str(error)).lower()}") from error
+        raise Failed(f"cannot write `{target}`: {reason_of(error)}") from error
     finally:
         partial.unlink(missing_ok=True)
     return True

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mooring.config.guarding import AUDIT_FILE, AUDIT_KEY
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, reason_of
 from mooring.interfaces.cli.gateway_socket import find_socket
 from mooring.interfaces.cli.output import milliseconds, one_line, print_table, styled, wants_colour
 from mooring.interfaces.cli.spans import seconds
@@ -35,7 +35,7 @@ def run_verify(arguments: argparse.Namespace) -> int:
             "name the log with --file and its key with --public-key"
         ) from error
     except (OSError, ValueError, TypeError) as error:
-        raise Failed(f"the audit log cannot be checked: {error}") from error
+        raise Failed(f"the audit log cannot be checked: {reason_of(error)}") from error
     if arguments.format == "json":
         findings = [
             {"file": str(found.file), "line": found.line, "message": found.message}
@@ -67,7 +67,7 @@ def show(arguments: argparse.Namespace) -> int:
     colour = wants_colour(sys.stdout)
     for day, those in itertools.groupby(events, lambda event: str(event["logged_at"])[:10]):
         print(f"{day} (UTC)")
-        print_table(("TIME", "OUTCOME", "WHO", "TOOK", "WHAT"), [_row(event, colour) for event in those])
+        print_table(("time", "outcome", "who", "took", "what"), [_row(event, colour) for event in those])
     return 0
 
 

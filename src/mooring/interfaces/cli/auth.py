@@ -61,6 +61,9 @@ def status(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         print(json.dumps(found))
         return 0
+    if not found:
+        print("no server wants its users to sign in", file=sys.stderr)
+        return 0
     rows = [
         (
             entry["name"],
@@ -71,7 +74,7 @@ def status(arguments: argparse.Namespace) -> int:
         )
         for entry in found
     ]
-    print_table(("NAME", "WHO", "STATE", "TOKEN", "SCOPES"), rows)
+    print_table(("name", "who", "state", "token", "scopes"), rows)
     return 0
 
 

@@ -23,6 +23,7 @@ from mooring.protocol.sse import Event, EventReader, EventTooLarge
 
 PROTOCOL_VERSION = "2025-11-25"
 # More than the gateway lets through from a server by default; the terminal is no place for more.
+METHOD_NOT_FOUND = -32601
 MAX_EVENT_BYTES = 256 * 1024**2
 CHUNK_BYTES = 1 << 16
 # A stream that ends before its answer is resumed; a server that never gets further is left.
@@ -36,6 +37,10 @@ Notify = Callable[[str, Message], None]
 
 class RpcFailed(Failed):
     """The server answered with a JSON-RPC error."""
+
+    def __init__(self, error: Message) -> None:
+        self.code = error.get("code")
+        super().__init__(f"{message_in(error) or 'the server gave no reason'} (code {self.code})")
 
 
 class Client:
@@ -87,11 +92,19 @@ class Client:
                 self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel})
             raise
         if (error := reply.get("error")) is not None:
-            raise RpcFailed(f"{message_in(error) or 'the server gave no reason'} (code {error.get('code')})")
+            raise RpcFailed(error)
         return reply["result"]
 
     def list_all(self, method: str, key: str) -> list[Message]:
-        """All pages of a list."""
+        """All pages of a list; a server that does not know the method has none."""
+        try:
+            return self._pages(method, key)
+        except RpcFailed as error:
+            if error.code != METHOD_NOT_FOUND:
+                raise
+            return []
+
+    def _pages(self, method: str, key: str) -> list[Message]:
         items: list[Message] = []
         params: Message = {}
         while True:

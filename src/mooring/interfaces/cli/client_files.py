@@ -22,7 +22,7 @@ from mooring.ecosystem.clients.registration import (
 from mooring.ecosystem.clients.table import BY_ID, CLIENTS, ClientKind, ServerAddress
 from mooring.interfaces.cli import client_api
 from mooring.interfaces.cli.asking import confirmed, show_diff
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, no_such_server
 from mooring.interfaces.cli.output import one_line, print_table
 from mooring.interfaces.cli.user_places import client_places, data_directory, secret_places
 from mooring.interfaces.cli.workload_calls import server_addresses
@@ -206,8 +206,7 @@ def _check_servers(arguments: argparse.Namespace, servers: list[ServerAddress]) 
     known = {server.id for server in servers}
     for wanted in arguments.server:
         if wanted not in known:
-            listed = ", ".join(sorted(known)) or "none"
-            raise Failed(f"there is no server `{wanted}`; there are: {listed}")
+            raise no_such_server(wanted, known)
 
 
 def _named(identifiers: list[str]) -> list[ClientKind]:

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any, TextIO
 
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, reason_of
 from mooring.interfaces.cli.output import one_line, printable, size
 
 Block = dict[str, Any]
@@ -83,7 +83,7 @@ class Printer:
                     continue
                 return path
         except OSError as error:
-            raise Failed(f"cannot save into `{self._folder}`: {error.strerror}") from error
+            raise Failed(f"cannot save into `{self._folder}`: {reason_of(error)}") from error
         raise Failed(f"`{self._folder}` is full of files called {self._name}: give another one with --output")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, reason_of
 
 FORMATS = ("adf", "markdown", "storage", "wiki")
 _SUFFIXES = {"adf": "json", "markdown": "md", "storage": "xml", "wiki": "txt"}
@@ -135,7 +135,7 @@ def _input(arguments: argparse.Namespace) -> bytes:
     try:
         return Path(arguments.file).read_bytes()
     except OSError as error:
-        raise Failed(f"cannot read `{arguments.file}`: {error.strerror}") from error
+        raise Failed(f"cannot read `{arguments.file}`: {reason_of(error)}") from error
 
 
 def _input_lines(arguments: argparse.Namespace) -> Iterator[bytes]:
@@ -154,7 +154,7 @@ def _output(arguments: argparse.Namespace, written: str) -> None:
     try:
         Path(arguments.output).write_bytes(data)
     except OSError as error:
-        raise Failed(f"cannot write `{arguments.output}`: {error.strerror}") from error
+        raise Failed(f"cannot write `{arguments.output}`: {reason_of(error)}") from error
 
 
 def _as_text(result: Any) -> str:
@@ -167,7 +167,7 @@ def _users(arguments: argparse.Namespace) -> dict[str, str] | None:
     try:
         found = json.loads(Path(arguments.users).read_bytes())
     except (OSError, ValueError) as error:
-        raise Failed(f"cannot read users from `{arguments.users}`: {error}") from error
+        raise Failed(f"cannot read users from `{arguments.users}`: {reason_of(error)}") from error
     if not isinstance(found, dict):
         raise Failed(f"`{arguments.users}` must hold one JSON object: account id -> display name")
     return {str(key): str(value) for key, value in cast(dict[Any, Any], found).items()}
@@ -189,7 +189,7 @@ def _capture(
         )
         (folder / f"{name}.report.json").write_text(json.dumps(report, indent=2) + "\n", "utf-8")
     except OSError as error:
-        raise Failed(f"cannot keep the conversion in `{folder}`: {error.strerror}") from error
+        raise Failed(f"cannot keep the conversion in `{folder}`: {reason_of(error)}") from error
 
 
 def _tell(arguments: argparse.Namespace, report: list[dict[str, str]]) -> None:

@@ -15,7 +15,7 @@ from ruamel.yaml.error import YAMLError
 from mooring.files.proposing import Proposal, proposals
 from mooring.interfaces.cli.client import Client
 from mooring.interfaces.cli.control_api import get_json
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, no_such_server, reason_of
 from mooring.interfaces.cli.gateway_socket import find_socket
 from mooring.interfaces.cli.output import one_line, print_table
 
@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     known = [server["id"] for server in get_json(socket, "/api/v1/status")["servers"]]
     wanted = [arguments.id] if arguments.id else known
     if arguments.id and arguments.id not in known:
-        raise Failed(f"there is no server `{arguments.id}`; there are: {', '.join(known) or 'none'}")
+        raise no_such_server(arguments.id, known)
     found: dict[str, list[Proposal]] = {}
     for identifier in wanted:
         try:
@@ -67,7 +67,7 @@ def _write(path: Path, found: dict[str, list[Proposal]]) -> int:
     try:
         value = yaml.load(path.read_text(encoding="utf-8"))
     except (OSError, YAMLError) as error:
-        raise Failed(f"cannot read `{path}`: {error}") from error
+        raise Failed(f"cannot read `{path}`: {reason_of(error)}") from error
     top = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     servers = cast("list[Any]", top.get("servers") or [])
     added = 0

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from mooring.durable import replace_file
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, reason_of
 from mooring.interfaces.cli.gateway_socket import find_socket
 from mooring.interfaces.cli.run_api import ask, path_of
 
@@ -23,6 +23,6 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         replace_file(Path(arguments.file), text.encode(), 0o600)
     except OSError as error:
-        raise Failed(f"cannot write `{arguments.file}`: {error.strerror}") from error
+        raise Failed(f"cannot write `{arguments.file}`: {reason_of(error)}") from error
     print(f"wrote {arguments.file}: `mooring run --from-config {arguments.file}` runs it", file=sys.stderr)
     return 0

@@ -5,13 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import socket
 from pathlib import Path
 from typing import Any, cast
 
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, reason_of
 from mooring.transports.unix_names import short_name
 
+# A message that goes on behind these says itself what to do, or what there is.
+_NEXT_STEP = re.compile("[:;] ")
 # The gateway is on this machine: one that does not even accept is stuck.
 CONNECT_SECONDS = 5.0
 
@@ -38,9 +41,8 @@ def _socket_of(config_file: Path) -> Path:
     try:
         return socket_in(data_directory_of(config_file))
     except OSError as error:
-        raise Failed(
-            f"cannot read `{config_file}`: {error.strerror}; give the right file with --config"
-        ) from error
+        reason = reason_of(error)
+        raise Failed(f"cannot read `{config_file}`: {reason}; give the right file with --config") from error
 
 
 def open_socket(path: Path) -> socket.socket:
@@ -78,7 +80,9 @@ def refusal(status: int, body: bytes) -> str:
         answer = json.loads(body)
     except ValueError:
         answer = None
-    text = message_in(answer) or body.decode("utf-8", "replace").strip()[:300]
+    if text := message_in(answer):
+        return text
+    text = body.decode("utf-8", "replace").strip()[:300]
     return f"the gateway answered {status}: {text or 'no reason given'}"
 
 
@@ -89,4 +93,6 @@ def message_in(answer: Any) -> str | None:
     if not isinstance(answer, dict):
         return None
     found = cast("dict[str, Any]", answer)
+    if (step := found.get("next_step")) and not _NEXT_STEP.search(str(found.get("message"))):
+        return f"{found['message']}: {step}"
     return message_in(found.get("error") or found.get("message") or found.get("detail"))

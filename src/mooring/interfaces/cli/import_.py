@@ -24,7 +24,7 @@ from mooring.ecosystem.importers.planning import (
 )
 from mooring.ecosystem.importers.reading import read_section, read_servers
 from mooring.interfaces.cli.asking import confirmed, show_diff
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, reason_of
 from mooring.interfaces.cli.output import one_line, print_table
 from mooring.interfaces.cli.own_gateway import GatewaySecrets, secret_store
 from mooring.interfaces.cli.user_places import client_places
@@ -206,4 +206,4 @@ def _tried(action: Callable[[], T]) -> T:
     except (ClientFileError, SecretsError) as error:
         raise Failed(str(error)) from error
     except OSError as error:
-        raise Failed(f"cannot write `{error.filename}`: {(error.strerror or 'refused').lower()}") from error
+        raise Failed(f"cannot write `{error.filename}`: {reason_of(error)}") from error

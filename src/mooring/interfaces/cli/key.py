@@ -46,6 +46,9 @@ def list_keys(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         print(json.dumps(keys))
         return 0
+    if not keys:
+        print("no keys yet: make one with `mooring key create NAME`", file=sys.stderr)
+        return 0
     rows = [
         (
             key["name"],
@@ -57,7 +60,7 @@ def list_keys(arguments: argparse.Namespace) -> int:
         )
         for key in keys
     ]
-    print_table(("NAME", "ID", "CREATED", "EXPIRES", "SCOPES", "SERVERS"), rows)
+    print_table(("name", "id", "created", "expires", "scopes", "servers"), rows)
     return 0
 
 

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from mooring.interfaces.cli.client import Client, Message
 from mooring.interfaces.cli.control_api import get_json
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, Misused, reason_of
 from mooring.interfaces.cli.gateway_socket import answers, find_socket
 
 START_SECONDS = 30.0
@@ -39,12 +39,14 @@ class Read:
 def read(arguments: argparse.Namespace) -> Read:
     """The tools of what the command line names."""
     if arguments.after and arguments.source:
-        raise Failed("give either a server or a command after `--`, not both")
+        raise Misused("give either a server or a command after `--`, not both")
     if arguments.after:
         workload = {"run": arguments.after, "cwd": str(Path.cwd())}
         return _from_own_gateway({"id": "command", "workload": workload})
     if not arguments.source:
-        raise Failed("say which server: its id, its URL, a JSON file with its tools, or a command after `--`")
+        raise Misused(
+            "say which server: its id, its URL, a JSON file with its tools, or a command after `--`"
+        )
     if arguments.source.startswith(("http://", "https://")):
         return _from_own_gateway({"id": "remote", "upstream": {"url": arguments.source}})
     file = Path(arguments.source)
@@ -98,7 +100,7 @@ def _from_file(file: Path) -> list[Any]:
     try:
         value = json.loads(file.read_bytes())
     except OSError as error:
-        raise Failed(f"cannot read `{file}`: {(error.strerror or 'unknown').lower()}") from error
+        raise Failed(f"cannot read `{file}`: {reason_of(error)}") from error
     except (ValueError, RecursionError) as error:
         raise Failed(f"`{file}` is not JSON: {error}") from error
     for key in ("result", "tools"):

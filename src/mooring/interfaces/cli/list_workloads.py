@@ -26,6 +26,8 @@ def run(arguments: argparse.Namespace) -> int:
     if is_own(arguments) and not answers(socket):
         hint = "the gateway does not run: `mooring run` starts it, and `mooring start --all` what it ran"
     else:
+        if arguments.label or arguments.group:
+            hint = "no such workloads: `mooring list` shows all"
         query = [("label", label) for label in arguments.label]
         query += [("group", arguments.group)] if arguments.group else []
         target = "/api/v1/workloads" + (f"?{urlencode(query)}" if query else "")

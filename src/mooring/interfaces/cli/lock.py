@@ -11,7 +11,7 @@ from typing import Any
 from mooring.config.guard_definitions import OBSERVED
 from mooring.interfaces.cli.client import Client
 from mooring.interfaces.cli.control_api import get_json
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, no_such_server
 from mooring.interfaces.cli.gateway_socket import find_socket
 from mooring.interfaces.cli.output import one_line, print_indented
 from mooring.policy.pinning.drift import changes, described
@@ -93,7 +93,7 @@ def _offered(arguments: argparse.Namespace) -> dict[str, dict[str, Json]]:
     socket = find_socket(arguments)
     known = [entry["id"] for entry in get_json(socket, "/api/v1/status")["servers"]]
     if arguments.server and arguments.server not in known:
-        raise Failed(f"no server `{arguments.server}`; there are: {', '.join(sorted(known)) or 'none'}")
+        raise no_such_server(arguments.server, known)
     offered: dict[str, dict[str, Json]] = {}
     for server in [arguments.server] if arguments.server else known:
         file = socket.parent / OBSERVED / f"{server}.json"

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from mooring.interfaces.cli.control_api import get
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.gateway_socket import find_socket
-from mooring.interfaces.cli.output import one_line, styled, wants_colour
+from mooring.interfaces.cli.output import end_line, one_line, styled, wants_colour
 from mooring.interfaces.cli.run_api import path_of
 
 
@@ -32,6 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
                 print(line.decode().rstrip("\n"), flush=arguments.follow)
             else:
                 print(_text(json.loads(line), colour), flush=arguments.follow)
+    except KeyboardInterrupt:
+        end_line()  # whoever follows a log ends it so
     except (OSError, http.client.HTTPException) as error:
         raise Failed(f"the gateway broke off: {error or type(error).__name__}") from error
     return 0

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from mooring import __version__
 from mooring.interfaces.cli import words
 from mooring.interfaces.cli.failure import Failed
 
@@ -29,8 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(parsed)
     except Failed as error:
         print(f"error: {error}", file=sys.stderr)
-        return 1
+        return error.exit_code
     except KeyboardInterrupt:
+        from mooring.interfaces.cli.output import end_line  # noqa: PLC0415 - few are interrupted
+
+        end_line()
         return 1
     except BrokenPipeError:
         # Whoever read our output has seen enough. Python would complain again when it flushes at exit.
@@ -56,6 +60,7 @@ def build_parser(word: str | None = None) -> words.Parser:
     of all the others.
     """
     parser = words.Parser(prog="mooring", description="Connects any MCP client to any MCP server.")
+    parser.add_argument("--version", action="version", version=__version__, help="print the version")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     pages = [add for known, add in _PAGES if word in known] or [add for _, add in _PAGES]
     for add in pages:
@@ -73,8 +78,7 @@ def _add_serve(commands: Any) -> None:
     what.add_argument(
         "--config",
         metavar="FILE",
-        help="what to serve: a mooring.yaml or a client's file with `mcpServers` (default: ./mooring.yaml, "
-        "else as with `--user`)",
+        help="what to serve: a mooring.yaml or a client's file with `mcpServers` (default: ./mooring.yaml)",
     )
     what.add_argument(
         "--user",

@@ -71,6 +71,12 @@ def duration(seconds: float) -> str:
     return f"{seconds // 86400:.0f} d {seconds % 86400 // 3600:.0f} h"
 
 
+def end_line() -> None:
+    """After Ctrl-C: what comes next, such as the shell's prompt, does not stand behind `^C`."""
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+
+
 def print_indented(text: str, indent: str) -> None:
     """A line that hangs under another one; on a terminal it is wrapped to the width of that."""
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
@@ -90,13 +96,13 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], stream: Tex
     """Aligned columns; on a terminal the last one is wrapped to what is left of the line. Where too little is
     left, every row becomes a few lines of its own; words are never cut, so that an address can be copied: the
     last cell then stands below the others."""
-    widths = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
+    widths = [max(map(_width, column)) for column in zip(heads, *rows, strict=True)]
     left = sum(widths[:-1]) + 2 * (len(widths) - 1)
     colour = wants_colour(stream)
     columns = shutil.get_terminal_size().columns if stream.isatty() else sys.maxsize
     room = columns - left
     if room < min(_LEAST_ROOM, widths[-1]):
-        _print_stacked(rows, columns, stream)
+        _print_stacked(heads, rows, columns, stream)
         return
     hangs = any(len(word) > room for row in rows for word in row[-1].split())
     print(styled(_line(heads, widths), "dim", colour), file=stream)
@@ -112,14 +118,30 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], stream: Tex
             print(" " * left + line, file=stream)
 
 
-def _print_stacked(rows: Sequence[Sequence[str]], columns: int, stream: TextIO) -> None:
-    """The first cell, below it the others, below these the last."""
+def _print_stacked(heads: Sequence[str], rows: Sequence[Sequence[str]], columns: int, stream: TextIO) -> None:
+    """The first cell, below it the others with their heads, below these the last."""
+    room = max(columns - 4, _LEAST_ROOM)
     for first, *others, last in rows:
         print(styled(first, "bold", wants_colour(stream)), file=stream)
-        for text in ("  ".join(cell for cell in others if cell not in ("", "-")), last):
-            width = max(columns - 4, _LEAST_ROOM)
-            for line in textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False):
-                print(f"    {line}", file=stream)
+        named = [
+            f"{head}: {cell}" for head, cell in zip(heads[1:-1], others, strict=True) if cell not in ("", "-")
+        ]
+        for line in (
+            *_filled(named, room),
+            *textwrap.wrap(last, room, break_on_hyphens=False, break_long_words=False),
+        ):
+            print(f"    {line}", file=stream)
+
+
+def _filled(parts: Sequence[str], room: int) -> list[str]:
+    """As many of them on a line as there is room for; none is broken."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 2 + len(part) <= room:
+            lines[-1] += f"  {part}"
+        else:
+            lines.append(part)
+    return lines
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

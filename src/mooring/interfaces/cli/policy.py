@@ -106,7 +106,7 @@ def simulate(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         print(json.dumps({**counts, "changed": changed}))
     elif rows:
-        print_table(("TIME", "WHO", "WHAT", "WAS", "WOULD BE"), rows, sys.stdout)
+        print_table(("time", "who", "what", "was", "would be"), rows, sys.stdout)
     decided = f"{len(changed)} of {counts['calls']} recorded calls would be decided otherwise"
     print(decided, file=sys.stderr)
     for name, words in _LEFT_OUT.items():

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from urllib.parse import quote
 
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, reason_of
 from mooring.interfaces.cli.gateway_socket import find_socket, open_socket, refusal
 
 CHUNK_BYTES = 1 << 16
@@ -51,7 +51,7 @@ def _received(connection: socket.socket) -> bytes:
         return connection.recv(CHUNK_BYTES)
     except ConnectionError as error:
         raise Failed(
-            f"the connection to the gateway broke: {error.strerror}; start the client again"
+            f"the connection to the gateway broke: {reason_of(error)}; start the client again"
         ) from error
 
 

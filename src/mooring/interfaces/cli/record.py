@@ -21,9 +21,9 @@ from urllib.parse import quote, urlencode
 from mooring.gateway.cassette import FORMAT, Header, Introduction, Side, Writer
 from mooring.gateway.tracing import redact
 from mooring.interfaces.cli.control_api import open_stream
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, Misused, reason_of
 from mooring.interfaces.cli.gateway_socket import find_socket
-from mooring.interfaces.cli.trace import seconds_of
+from mooring.interfaces.cli.spans import seconds
 
 _LAST_SECONDS = 0.5
 _END_SECONDS = 5.0
@@ -34,15 +34,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Record until Ctrl-C, or until the conversation is over."""
     command: list[str] = arguments.after
     if bool(arguments.id) == bool(command):
-        raise Failed("say what to record: the id of a server, or `-- COMMAND`")
-    limit = seconds_of("--for", arguments.duration) if arguments.duration else None
+        raise Misused("say what to record: the id of a server, or `-- COMMAND`")
+    limit = seconds("--for", arguments.duration) if arguments.duration else None
     if limit is not None:
         signal.setitimer(signal.ITIMER_REAL, limit)
     path = Path(arguments.output)
     try:
         count = _from_gateway(arguments, path) if arguments.id else _around(command, path)
     except OSError as error:
-        raise Failed(f"`{error.filename or path}`: {error.strerror}") from error
+        raise Failed(f"`{error.filename or path}`: {reason_of(error)}") from error
     print(f"{count} messages are in `{path}`; play them with `mooring replay {path}`", file=sys.stderr)
     return 0
 
@@ -124,7 +124,7 @@ def _around(command: list[str], path: Path) -> int:
     try:
         server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603 - what it is for
     except OSError as error:
-        raise Failed(f"`{command[0]}` cannot be started: {error.strerror}") from error
+        raise Failed(f"`{command[0]}` cannot be started: {reason_of(error)}") from error
     _on_stop(server.terminate)
     assert server.stdin is not None
     assert server.stdout is not None

@@ -14,7 +14,7 @@ import msgspec
 from mooring.ecosystem.registry.entry import Entry, Offer, RegistryError
 from mooring.ecosystem.registry.running import questions, run_config
 from mooring.ecosystem.registry.sources import Source, SourceKind
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, Misused
 from mooring.interfaces.cli.output import one_line, print_table
 from mooring.interfaces.cli.registry_api import registries
 from mooring.workloads.secrets.errors import SecretsError
@@ -42,7 +42,7 @@ def search(arguments: argparse.Namespace) -> int:
 
 def _show_found(arguments: argparse.Namespace, text: str) -> int:
     if arguments.limit < 1:
-        raise Failed("--limit must be at least 1")
+        raise Misused("--limit must be at least 1")
     found, problems, more = _tried(lambda: registries().search(text, arguments.limit, arguments.registry))
     for problem in problems:
         print(one_line(problem), file=sys.stderr)
@@ -166,7 +166,7 @@ def add(arguments: argparse.Namespace) -> int:
     for pair in arguments.header_secret:
         header, equals, secret = pair.partition("=")
         if not equals or not header or not secret:
-            raise Failed(f"`{pair}` must be `HEADER=SECRET`, for example `X-Api-Key=registry-key`")
+            raise Misused(f"`{pair}` must be `HEADER=SECRET`, for example `X-Api-Key=registry-key`")
         headers[header] = secret
     kind, location = _kind(arguments.location)
     source = Source(arguments.name, kind, location, arguments.token_secret, headers)

@@ -9,9 +9,10 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from mooring.interfaces.cli import run_guard
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, Misused
 from mooring.interfaces.cli.output import one_line, styled, wants_colour
 from mooring.interfaces.cli.run_api import Json, ask_with_progress
 from mooring.interfaces.cli.run_document import read_document
@@ -102,23 +103,37 @@ def _source(arguments: argparse.Namespace) -> Json:
     source, after = arguments.source, arguments.after
     if arguments.from_config or (source and _FILE.search(source) and Path(source).is_file()):
         if arguments.from_config and source:
-            raise Failed("give either `--from-config FILE` or what to run, not both")
+            raise Misused("give either `--from-config FILE` or what to run, not both")
         if after:
-            raise Failed("the arguments of a RunConfig are in its `cmd_args`: leave out what follows `--`")
+            raise Misused("the arguments of a RunConfig are in its `cmd_args`: leave out what follows `--`")
         return read_document(Path(arguments.from_config or source))
     if not source:
         if not after:
-            raise Failed(
+            raise Misused(
                 "say what to run: `npx://PACKAGE`, `uvx://PACKAGE`, an image, a URL, a RunConfig file, or a "
                 "command after `--`"
             )
         return {"mooring": {"command": after, "cwd": str(Path.cwd())}}
     if source.startswith(("http://", "https://")):
-        return {"remote_url": source}
+        return {"remote_url": _with_host(source)}
+    if source.startswith(("./", "../", "/", "~")) or _FILE.search(source):
+        raise _no_run_config(Path(source))
     known = None if "://" in source else _from_registry(source, arguments)
     if known is None and not any(mark in source for mark in "/:@"):
         print(f"no registry knows `{source}`: it is taken for an image", file=sys.stderr)
     return known or {"image": source, **({"cmd_args": after} if after else {})}
+
+
+def _no_run_config(path: Path) -> Failed:
+    if not path.exists():
+        return Failed(f"there is no file `{path}`")
+    return Failed(f"`{path}` is no RunConfig (.json or .yaml): if it is a command, put it after `--`")
+
+
+def _with_host(url: str) -> str:
+    if not urlsplit(url).hostname:
+        raise Misused(f"`{url}` names no host: write for example `https://mcp.example.com/mcp`")
+    return url
 
 
 def _from_registry(source: str, arguments: argparse.Namespace) -> Json | None:
@@ -137,7 +152,7 @@ def _pairs(flag: str, entries: list[str]) -> dict[str, str]:
     for entry in entries:
         name, equals, value = entry.partition("=")
         if not name or (flag != "--label" and not equals):
-            raise Failed(f"{flag} `{entry}` must be `NAME=VALUE`")
+            raise Misused(f"{flag} `{entry}` must be `NAME=VALUE`")
         found[name.strip()] = value.strip() if flag == "--header" else value
     return found
 
@@ -180,7 +195,7 @@ def _idle_stop(text: str) -> float | None:
     if text == "never":
         return None
     if match is None:
-        raise Failed(f"--idle-stop `{text}` must be a time such as 90s, 30m or 2h, or `never`")
+        raise Misused(f"--idle-stop `{text}` must be a time such as 90s, 30m or 2h, or `never`")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
@@ -189,7 +204,7 @@ def _limits(arguments: argparse.Namespace) -> Json:
     if arguments.memory:
         match = re.fullmatch(r"(\d+)([kmg]i?|)b?", arguments.memory.lower())
         if match is None:
-            raise Failed(f"--memory `{arguments.memory}` must be a size such as 512Mi or 2G")
+            raise Misused(f"--memory `{arguments.memory}` must be a size such as 512Mi or 2G")
         found["memory_bytes"] = int(match[1]) * _SIZES[match[2]]
     _put(found, "cpus", arguments.cpus)
     _put(found, "processes", arguments.processes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, cast
 
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, reason_of
 
 Json = dict[str, Any]
 
@@ -17,7 +17,7 @@ def read_document(path: Path) -> Json:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        why = reason_of(error) if isinstance(error, OSError) else "it is not UTF-8 text"
         raise Failed(f"cannot read `{path}`: {why}") from error
     document = parse(text, is_json=path.suffix.lower() == ".json")
     found: Any = document.value

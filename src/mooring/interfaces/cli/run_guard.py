@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mooring.interfaces.cli import words
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, Misused
 from mooring.interfaces.cli.run_document import read_document
 
 Json = dict[str, Any]
@@ -93,7 +93,7 @@ def _oidc(arguments: argparse.Namespace) -> Json | None:
     }
     given = {name: value for name, value in found.items() if value}
     if given and not {"Issuer", "IntrospectionURL"} & given.keys():
-        raise Failed("tokens of which provider? give --oidc-issuer (or --oidc-introspection-url) too")
+        raise Misused("tokens of which provider? give --oidc-issuer (or --oidc-introspection-url) too")
     return given
 
 

@@ -22,7 +22,8 @@ class Progress:
         self._drawn = 0
 
     def tell(self, name: str, text: str) -> None:
-        """Something has happened to one of them."""
+        """Something has happened to one of them; of several lines the first is enough for now."""
+        text = text.partition("\n")[0]
         if self._texts.get(name) == text:
             return
         self._texts[name] = text

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, reason_of
 from mooring.interfaces.cli.own_gateway import GatewaySecrets, own_gateway, secret_store
 from mooring.interfaces.cli.run_api import ask, path_of
 from mooring.interfaces.cli.user_places import secret_places
@@ -61,6 +61,11 @@ def _choose(places: SecretPlaces, provider: ProviderKind, key: KeySource) -> Non
 def _best_key(has_terminal: bool) -> KeySource:
     if keyring_works():
         return "keyring"
+    if has_terminal:
+        print(
+            "there is no keyring here: a password will open your secrets (or, with `--key file`, a key file)",
+            file=sys.stderr,
+        )
     return "password" if has_terminal or os.environ.get(PASSWORD_VARIABLE) else "file"
 
 
@@ -69,6 +74,8 @@ def set_secret(arguments: argparse.Namespace) -> int:
 
     def store(secrets: SecretStore | GatewaySecrets) -> None:
         name = check_own_name(arguments.name)
+        if isinstance(secrets, GatewaySecrets):
+            secrets.names()  # a store that cannot be used says so before anybody has typed a value
         secrets.set(name, _value(name))
 
     _with_store(store)
@@ -107,7 +114,7 @@ def _with_store(action: Callable[[SecretStore | GatewaySecrets], T]) -> T:
     except SecretsError as error:
         raise Failed(str(error)) from error
     except OSError as error:
-        raise Failed(f"the secret store cannot be used: {error.strerror or error}") from error
+        raise Failed(f"the secret store cannot be used: {reason_of(error)}") from error
 
 
 def _value(name: str) -> str:

@@ -18,7 +18,7 @@ from mooring.app.gateway import Started
 from mooring.config.loading import ConfigError, Loaded, load_with_notes
 from mooring.config.locations import default_config_file, default_data_directory
 from mooring.config.schema import Config
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, reason_of
 from mooring.interfaces.cli.logs import show_log
 from mooring.interfaces.cli.output import print_table, styled, wants_colour
 from mooring.workloads.state import DirectoryTaken
@@ -48,22 +48,36 @@ def run(arguments: argparse.Namespace) -> int:
             watch=path,
             load=lambda: read().config,
         )
-    except (DirectoryTaken, FileExistsError, BrokenState) as error:
+    except (DirectoryTaken, BrokenState) as error:
         raise Failed(str(error)) from error
     except OSError as error:
-        if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
-            raise
-        listen = loaded.config.listen
-        reason = os.strerror(error.errno).lower()
-        way = f"`listen` in `{path}`" if arguments.user else "--listen"
-        raise Failed(f"cannot listen on `{listen}`: {reason}; choose another address with {way}") from error
+        raise _cannot_serve(error, loaded.config, path, arguments) from error
+
+
+def _cannot_serve(error: OSError, config: Config, file: Path, arguments: argparse.Namespace) -> Exception:
+    """What a person can do about it; an error that nobody expects stays what it is."""
+    if error.filename is not None:
+        reason = reason_of(error)
+        return Failed(f"cannot use `{error.filename}`: {reason}; data is kept where `storage.root` says")
+    if isinstance(error, FileExistsError):
+        return Failed(str(error))
+    if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
+        return error
+    way = f"`listen` in `{file}`" if arguments.user else "--listen"
+    reason = os.strerror(error.errno).lower()
+    return Failed(f"cannot listen on `{config.listen}`: {reason}; choose another address with {way}")
 
 
 def _plan(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
     """Which file says what to serve, and how it is read; the user's own file need not be there."""
     listen, sandboxed = arguments.listen, arguments.sandbox == "on"
     here = Path(arguments.config or "mooring.yaml")
-    if arguments.config or not arguments.user:
+    if not arguments.config and not arguments.user and not here.exists():
+        raise Failed(
+            "there is no mooring.yaml here: name a file with `--config FILE`, or serve what you run with "
+            "`--user`"
+        )
+    if not arguments.user:
         return here, lambda: load_with_notes(here, listen=listen, sandboxed=sandboxed)
     own, root = default_config_file(os.environ), default_data_directory(os.environ)
 
@@ -79,8 +93,11 @@ def _plan(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
 
 def snippet(servers: list[tuple[str, str]]) -> str:
     """The JSON that makes a client use these servers."""
-    entries = {identifier: {"type": "http", "url": url} for identifier, url in servers}
-    return json.dumps({"mcpServers": entries}, indent=2)
+    entries = [
+        f"    {json.dumps(identifier)}: {json.dumps({'type': 'http', 'url': url})}"
+        for identifier, url in servers
+    ]
+    return "\n".join(["{", '  "mcpServers": {', ",\n".join(entries), "  }", "}"])
 
 
 def _print_ready(config: Config, notes: tuple[str, ...], started: Started) -> None:

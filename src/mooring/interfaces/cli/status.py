@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from mooring.interfaces.cli.control_api import get_json
+from mooring.interfaces.cli.failure import no_such_server
 from mooring.interfaces.cli.gateway_socket import find_socket
 from mooring.interfaces.cli.output import duration, one_line, print_table, size, styled, wants_colour
 from mooring.interfaces.cli.run_api import ask, path_of
@@ -30,21 +31,35 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_one(arguments: argparse.Namespace) -> int:
-    workload = ask(find_socket(arguments), "GET", path_of("workloads", arguments.name))
+    found = _workload_or_server(arguments)
     if arguments.format == "json":
-        print(json.dumps(workload, indent=2, ensure_ascii=False))
+        print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
-    rows = [(label, _shown(workload.get(key), key)) for key, label in _DETAILS.items()]
+    rows = [(label, text) for key, label in _DETAILS.items() if (text := _shown(found.get(key), key))]
     width = max(len(label) for label, _ in rows)
     for label, text in rows:
-        if text:
-            print(f"{label.ljust(width)}  {one_line(text)}")
+        print(f"{label.ljust(width)}  {one_line(text)}")
     return 0
 
 
+def _workload_or_server(arguments: argparse.Namespace) -> dict[str, Any]:
+    """All about a workload; of a server that is only connected to, what there is to say about it."""
+    socket = find_socket(arguments)
+    servers: list[dict[str, Any]] = get_json(socket, "/api/v1/status").get("servers", [])
+    named = {str(server["id"]): server for server in servers}
+    if arguments.name not in named:
+        raise no_such_server(arguments.name, named)
+    if not named[arguments.name].get("workload"):
+        return named[arguments.name]
+    return ask(socket, "GET", path_of("workloads", arguments.name))
+
+
 _DETAILS = {
+    "id": "name",
     "name": "name",
+    "state": "state",
     "status": "status",
+    "reasons": "because",
     "status_context": "because",
     "url": "url",
     "package": "runs",
@@ -54,6 +69,10 @@ _DETAILS = {
     "runtime": "runtime",
     "sandbox": "sandbox",
     "permission_profile": "permissions",
+    "kind": "kind",
+    "era": "era",
+    "revision": "revision",
+    "transport": "transport",
     "transport_type": "transport",
     "share": "share",
     "tools": "tools",
@@ -61,6 +80,7 @@ _DETAILS = {
     "created_at": "created",
     "started_at": "started",
     "last_sign_of_life_seconds_ago": "sign of life",
+    "last_success_seconds_ago": "last success",
     "pids": "processes",
     "memory_bytes": "memory",
     "sessions": "sessions",
@@ -77,13 +97,13 @@ def _shown(value: Any, key: str) -> str:
     match key:
         case "memory_bytes":
             return size(int(value))
-        case "last_sign_of_life_seconds_ago":
+        case "last_sign_of_life_seconds_ago" | "last_success_seconds_ago":
             return f"{duration(float(value))} ago"
         case "labels":
             return ", ".join(f"{name}={text}" for name, text in value.items())
         case "pids" | "tools":
             return ", ".join(map(str, value))
-        case "notes":
+        case "notes" | "reasons":
             return "; ".join(map(str, value))
         case _:
             return str(value)

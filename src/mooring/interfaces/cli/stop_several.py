@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Misused
 from mooring.interfaces.cli.gateway_socket import find_socket
 from mooring.interfaces.cli.output import one_line, styled, wants_colour
 from mooring.interfaces.cli.run_api import Json, ask_with_progress, error_of
@@ -46,7 +46,7 @@ def _several(verb: str, arguments: argparse.Namespace, socket: Path) -> int:
 def _selection(arguments: argparse.Namespace) -> Json:
     chosen = [bool(arguments.names), arguments.all, arguments.group is not None]
     if sum(chosen) != 1:
-        raise Failed("say which: names, or --all, or --group GROUP")
+        raise Misused("say which: names, or --all, or --group GROUP")
     if arguments.names:
         return {"names": arguments.names}
     return {"all": True} if arguments.all else {"group": arguments.group}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
-import re
 import shutil
 import sys
 import time
@@ -16,19 +15,19 @@ from urllib.parse import quote, urlencode
 from mooring.interfaces.cli.control_api import get
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.gateway_socket import find_socket
-from mooring.interfaces.cli.output import wants_colour
+from mooring.interfaces.cli.output import end_line, wants_colour
+from mooring.interfaces.cli.spans import seconds
 from mooring.interfaces.cli.trace_text import Conversation
 
 # As many recorded messages as the gateway keeps; it sends fewer if it has fewer.
 _ALL = 1_000_000
 # What was recorded comes at once; without --follow a quiet second is its end.
 QUIET_SECONDS = 1.0
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print each message until the gateway ends, or Ctrl-C."""
-    oldest = time.time() - seconds_of("--since", arguments.since) if arguments.since else None
+    oldest = time.time() - seconds("--since", arguments.since) if arguments.since else None
     history = _ALL if oldest is not None or not arguments.follow else 0
     query = {"history": history, "follow": int(arguments.follow), "bytes": int(arguments.bytes)}
     target = f"/api/v1/trace/{quote(arguments.id, safe='')}?{urlencode(query)}"
@@ -41,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
             if oldest is None or event.get("t", oldest) >= oldest:
                 show(event)
     except KeyboardInterrupt:
-        return 0
+        end_line()
     return 0
 
 
@@ -70,11 +69,3 @@ def _text_printer() -> Callable[[dict[str, Any]], None]:
             print(line, flush=True)
 
     return show
-
-
-def seconds_of(option: str, text: str) -> float:
-    """A time span such as 30s, 5m or 1h."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smhd]?)", text)
-    if not match:
-        raise Failed(f"`{option} {text}` is not a time span: write for example 30s, 5m or 1h")
-    return float(match.group(1)) * _UNITS[match.group(2)]

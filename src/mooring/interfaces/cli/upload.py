@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote, urlsplit
 
 from mooring.interfaces.cli.control_api import UnixConnection
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, reason_of
 from mooring.interfaces.cli.gateway_socket import find_socket, refusal
 from mooring.interfaces.cli.output import one_line, print_table, size
 
@@ -46,6 +46,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def checked(path: Path) -> Path:
+    if not path.exists():
+        raise Failed(f"there is no file `{path}`")
     if not path.is_file():
         raise Failed(f"`{path}` is not a file: give files, not folders")
     return path
@@ -89,7 +91,9 @@ def send(connection: http.client.HTTPConnection, url: str, path: Path) -> list[d
         answer = connection.getresponse()
         body = answer.read()
     except (OSError, http.client.HTTPException) as error:
-        raise Failed(f"sending `{path}` failed: {error or type(error).__name__}; try again") from error
+        raise Failed(
+            f"sending `{path}` failed: {reason_of(error) or type(error).__name__}; try again"
+        ) from error
     finally:
         connection.close()
     if answer.status != 201:

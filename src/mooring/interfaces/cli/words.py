@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 LONG_USAGE = 6
 """With more flags than this, the usage line does not list them."""
+_THEIR_WORDS = {
+    ": not allowed with argument ": " cannot be given together with ",
+    ": expected one argument": " needs a value",
+    "one of the arguments ": "give one of these: ",
+    " is required": "",
+    "argument ": "",
+}
 
 
 class Parser(argparse.ArgumentParser):
@@ -32,12 +40,26 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
     def error(self, message: str) -> NoReturn:
+        for theirs, ours in _THEIR_WORDS.items():
+            message = message.replace(theirs, ours)
         missing = message.removeprefix("the following arguments are required: ")
+        if missing == "COMMAND":  # nothing was said at all: what can be said is more help than what was not
+            self.print_help(sys.stderr)
+            self.exit(2)
         if missing != message:
             message = f"{missing} is missing"
             if self._children:
                 message += f": {_advice('', list(self._children))}"
         self.exit(2, f"error: {message}\nsee `{self.prog} --help`\n")
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        try:
+            return super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            kind = "a whole number" if action.type is int else "a number"
+            raise argparse.ArgumentError(
+                None, f"{action.option_strings[0]} `{arg_string}` must be {kind}"
+            ) from error
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from mooring.interfaces.rest.operations import Call, Operation
 from mooring.interfaces.rest.views import GroupList, GroupView, group_view
-from mooring.workloads.groups import Groups
+from mooring.workloads.groups import NAME, Groups
 from mooring.workloads.store import Group
 from mooring.workloads.supervisor import Supervisor
 
@@ -18,7 +18,11 @@ from mooring.workloads.supervisor import Supervisor
 class NewGroup(Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[
         str,
-        Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$", description="1 to 64 of `a-z`, `0-9`, `.`, `_`, `-`."),
+        # Not `pattern`: what a wrong name is told is said where groups are made.
+        Meta(
+            description="1 to 64 of `a-z`, `0-9`, `.`, `_`, `-`.",
+            extra_json_schema={"pattern": NAME.pattern},
+        ),
     ]
 
 

@@ -128,7 +128,7 @@ class LoginOperations:
         if found is None:
             known = ", ".join(f"`{party.name}`" for party in parties.values()) or "none"
             raise ApiError(
-                404, "no_such_login", f"nobody signs in at `{name}`: those with logins are {known}",
+                404, "no_such_login", f"`{name}` asks nobody to sign in; those that do: {known}",
                 "set `upstream.auth.type: oauth` for the server",
             )  # fmt: skip
         return found

@@ -152,8 +152,8 @@ class SystemOperations:
     def _server(self, call: Call) -> Server:
         name = call.path["id"]
         if name not in self._servers:
-            known = ", ".join(sorted(self._servers)) or "none"
-            message = f"no server `{name}`; there are: {known}"
+            known = ", ".join(f"`{found}`" for found in sorted(self._servers)) or "none yet"
+            message = f"no server is called `{name}`; there are: {known}"
             raise ApiError(404, "no_such_server", message, "see `mooring status`")
         return self._servers[name]
 

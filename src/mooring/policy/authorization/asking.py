@@ -80,7 +80,9 @@ def read_cases(path: Path) -> list[Case]:
     try:
         yaml: Any = YAML(typ="safe")
         loaded: Any = yaml.load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
+    except OSError as error:
+        raise CaseMistake(f"{path}: {(error.strerror or str(error)).lower()}") from error
+    except (UnicodeDecodeError, YAMLError) as error:
         raise CaseMistake(f"{path}: {error}") from error
     listed: Any = cast("Json", loaded).get("cases") if isinstance(loaded, dict) else None
     if not isinstance(listed, list):
