@@ -320,6 +320,7 @@ def ask(call: Call, given: Json) -> Json:
             raise Refused(-32602, "that is not the state I gave")
         heard = given_answers[kind]
     else:
+        time.sleep(float(given.get("after", 0)))
         reply = call.session.ask(call.send, method, params)
         heard = reply.get("result") or {"error": reply.get("error")}
     call.note("finished asking", heard=heard)
