@@ -315,7 +315,7 @@ def test_the_built_in_catalogue_can_be_run_entry_by_entry() -> None:
     assert len(found) >= 15
     for entry in found:
         offer = entry.offer()
-        given = {each.name: "x" for each in questions(offer, {})}
+        given = {each.name: "/x" for each in questions(offer, {})}
         config = RunConfig.read(run_config(entry, offer, given, lambda name, _: name))
         assert config.fields.image or config.fields.remote_url
 

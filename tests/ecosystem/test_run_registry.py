@@ -44,7 +44,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def flags(**given: Any) -> argparse.Namespace:
-    return argparse.Namespace(**{"env": [], "secret": [], "after": [], "runtime": None, **given})
+    nothing = {"env": [], "secret": [], "volume": [], "after": [], "runtime": None}
+    return argparse.Namespace(**{**nothing, **given})
 
 
 def registry(home: Path, content: Any) -> None:
@@ -72,6 +73,33 @@ def test_arguments_on_the_command_line_answer_for_those_of_the_entry(home: Path)
     assert found["cmd_args"] == ["/srv"]
     with pytest.raises(Failed, match="needs `folder`"):
         document_for("server-filesystem", {}, flags())
+
+
+def test_a_path_that_a_server_is_given_can_be_used_by_it(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").mkdir()
+    notes = str(tmp_path / "notes")
+    typed = flags(after=["./notes", "--verbose"], volume=["/srv:ro"])
+    found = document_for("server-filesystem", {}, typed)
+    assert found is not None
+    assert found["cmd_args"] == [notes, "--verbose"]
+    assert typed.volume == [notes, "/srv:ro"]
+    named = flags(env=["folder=notes,/usr"])
+    found = document_for("server-filesystem", {"folder": "notes,/usr"}, named)
+    assert found is not None
+    assert found["cmd_args"] == [notes, "/usr"]
+    assert (named.volume, named.env) == ([notes, "/usr"], [])
+    with pytest.raises(Failed, match="there is no"):
+        document_for("server-filesystem", {"folder": "elsewhere"}, flags())
+
+
+def test_what_a_server_remembers_outlives_it_without_being_asked(home: Path) -> None:
+    found = document_for("server-memory", {}, flags())
+    assert found is not None
+    assert found["env_vars"] == {"MEMORY_FILE_PATH": "/memory/memory.json"}
+    assert found["permission_profile"] == {"write": ["volume://server-memory:/memory"]}
 
 
 def test_a_secret_is_given_by_name_or_kept(home: Path) -> None:

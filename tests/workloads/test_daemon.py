@@ -327,6 +327,16 @@ def test_a_sandboxed_server_runs_without_any_flag(person: Person, tmp_path: Path
     assert "add_note" in person("tool", "list", "notes").stdout
 
 
+def test_a_path_that_the_sandbox_hides_is_pointed_out(person: Person, tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    command = [os.path.realpath(person.command()[0]), str(NOTES), str(folder)]
+    said = person("run", "--name", "notes", "--", *command).stderr
+    assert f"the sandbox hides `{folder}` from it; to let it in, add `--volume {folder}`" in said
+    for name, flag in (("seen", f"--volume={folder}"), ("free", "--sandbox=off")):
+        assert "hides" not in person("run", "--name", name, flag, "--", *command).stderr
+
+
 @pytest.mark.parametrize("kind", ["systemd", "launchd"])
 def test_the_unit_of_the_service_manager_starts_the_users_gateway(person: Person, kind: str) -> None:
     shown = person("service", "install", "--kind", kind, "--print").stdout

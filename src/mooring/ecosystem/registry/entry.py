@@ -40,6 +40,8 @@ class Input(Struct, frozen=True, omit_defaults=True):
     value: str | None = None
     """Fixed by the publisher; `{name}` in it is one of `variables`."""
     variables: tuple[Input, ...] = ()
+    path: bool = False
+    """A file or folder of this machine, which the server may then use."""
 
 
 class Argument(Struct, frozen=True, omit_defaults=True):

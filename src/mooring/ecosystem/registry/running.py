@@ -63,6 +63,8 @@ def run_config(
         made["mooring"] = {"path": offer.path}
         if offer.target_port:
             made["target_port"] = offer.target_port
+    if paths := _paths(offer, given):
+        made["volumes"] = paths
     plain, uses = _environment(entry, offer, given, keep)
     return {**made, **({"env_vars": plain} if plain else {}), **({"secrets": uses} if uses else {})}
 
@@ -121,6 +123,21 @@ def _arguments(arguments: tuple[Argument, ...], given: Mapping[str, str]) -> lis
         for one in values:
             words += [each.flag, one] if each.flag and one else [each.flag or one]
     return words
+
+
+def _paths(offer: Offer, given: Mapping[str, str]) -> list[str]:
+    """What was named with an input that is for paths; the publisher's own values lie in its package."""
+    inputs = [(each, False) for each in offer.env] + [(each.input, each.repeated) for each in offer.arguments]
+    named = [
+        text
+        for each, repeated in inputs
+        if each.path and each.name in given
+        for text in (given[each.name].split(",") if repeated else [given[each.name]])
+    ]
+    for text in named:
+        if not text.startswith("/"):
+            raise RegistryError(f"`{text}` must be an absolute path")
+    return named
 
 
 def _value(each: Input, given: Mapping[str, str]) -> str | None:

@@ -140,6 +140,7 @@ def _input(name: str, value: dict[str, Any]) -> Input:
         choices=_texts(value.get("choices")),
         value=None if fixed is None else str(fixed),
         variables=tuple(_input(key, _object(each)) for key, each in variables.items()),
+        path=value.get("format") == "filepath",
     )
 
 

@@ -15,7 +15,7 @@ from mooring.interfaces.cli import run_guard
 from mooring.interfaces.cli.failure import Failed, Misused
 from mooring.interfaces.cli.output import one_line, styled, wants_colour
 from mooring.interfaces.cli.run_api import Json, ask_with_progress
-from mooring.interfaces.cli.run_document import read_document
+from mooring.interfaces.cli.run_document import hidden_paths, read_document
 from mooring.interfaces.cli.run_progress import Progress
 from mooring.interfaces.cli.service_daemon import gateway_socket
 
@@ -28,6 +28,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Start a server and say where it is."""
     document = run_config(arguments)
     socket = gateway_socket(arguments)
+    for path in hidden_paths(document):
+        print(
+            f"note: the sandbox hides `{path}` from it; to let it in, add `--volume {path}`", file=sys.stderr
+        )
     progress = Progress()
     workload = ask_with_progress(socket, "POST", "/api/v1/workloads", document, progress)
     if arguments.format == "json":

@@ -6,6 +6,7 @@ import argparse
 import getpass
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -42,23 +43,58 @@ def document_for(source: str, given: dict[str, str], arguments: argparse.Namespa
 
 def _document(entry: Entry, given: dict[str, str], arguments: argparse.Namespace) -> dict[str, Any]:
     kind = "image" if arguments.runtime in ("container", "docker", "podman") and _has_image(entry) else None
-    offer = _reduced(entry.offer(kind), arguments)
+    whole = entry.offer(kind)
+    offer = _reduced(whole, arguments)
     answers = dict(given)
     for question in questions(offer, answers):
         answers[question.name] = _answer(entry, question)
-    document = run_config(entry, offer, answers, _keep)
+    document = run_config(entry, offer, _with_whole_paths(whole, answers), _keep)
     used = {each.name for each in (*offer.env, *offer.headers)}
     used |= {each.input.name for each in offer.arguments}
     arguments.env = [each for each in arguments.env if each.partition("=")[0] not in used]
     if document.get("secrets"):
         arguments.secret = [*document["secrets"], *arguments.secret]
     if arguments.after:
-        document["cmd_args"] = [*document.get("cmd_args", []), *arguments.after]
+        words, paths = _words(whole, arguments.after)
+        document["cmd_args"] = [*document.get("cmd_args", []), *words]
+        document["volumes"] = [*document.get("volumes", []), *paths]
+    arguments.volume = [*document.pop("volumes", []), *arguments.volume]
     _show(entry, offer)
     if offer.kind == "image" and entry.provenance is not None and entry.provenance.public_key:
         document["image"] = verified_image(offer.source, entry.provenance.public_key)
         print("its signature is by the key that the registry names", file=sys.stderr)
     return document
+
+
+def _with_whole_paths(offer: Offer, answers: dict[str, str]) -> dict[str, str]:
+    """Paths as they are from everywhere: the gateway is not in the folder of whoever asks it."""
+    repeated = {each.input.name: each.repeated for each in offer.arguments if each.input.path}
+    single = {each.name: False for each in offer.env if each.path}
+    kinds = {name: many for name, many in {**single, **repeated}.items() if name in answers}
+    whole = {
+        name: ",".join(_whole(text) for text in (answers[name].split(",") if many else [answers[name]]))
+        for name, many in kinds.items()
+    }
+    return {**answers, **whole}
+
+
+def _whole(text: str) -> str:
+    path = Path(text).expanduser().absolute()
+    if not path.exists():
+        raise Failed(f"there is no `{path}`: give it a file or folder that is there")
+    return str(path)
+
+
+def _words(offer: Offer, after: list[str]) -> tuple[list[str], list[str]]:
+    """What follows `--`; where the server's arguments are paths, those that exist are its to use."""
+    if not any(each.input.path for each in offer.arguments):
+        return after, []
+    words = [_whole(word) if _is_path(word) else word for word in after]
+    return words, [word for word in words if _is_path(word)]
+
+
+def _is_path(word: str) -> bool:
+    return not word.startswith("-") and Path(word).expanduser().exists()
 
 
 def _has_image(entry: Entry) -> bool:
@@ -103,6 +139,4 @@ def _show(entry: Entry, offer: Offer) -> None:
         told = [text for text in (built.signer_identity, built.repository_uri) if text]
         print(f"built by {one_line(', '.join(told) or 'nobody that is named')}", file=sys.stderr)
     if entry.oauth is not None:
-        print(
-            "it asks for an OAuth login; give it a token with --header if it refuses calls", file=sys.stderr
-        )
+        print("its users sign in at it when it first wants to know them", file=sys.stderr)
