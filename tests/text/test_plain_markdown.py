@@ -77,3 +77,25 @@ def test_plain_markdown_has_no_directives_and_keeps_the_words(seed: int) -> None
     texts = [each["text"] for _, each in walk(document) if each.get("type") == "text"]
     for word in re.findall(r"\w+", " ".join(texts)):
         assert word in visible
+
+
+def test_relative_addresses_become_absolute_where_it_is_known_to_what() -> None:
+    here, there = mark("link", href="/wiki/b"), mark("link", href="https://other.example/c")
+    image = node("mediaSingle", [node("media", type="external", url="d.png")], layout="center")
+    document = doc(
+        p(text("a", here), " ", text("b", there), " ", text("c", mark("link", href="#top"))),
+        node("blockCard", url="/browse/X-1"),
+        image,
+    )
+    done = convert(document, "adf", "markdown", dialect="plain", base_url="https://site.example/wiki/a")
+    assert done.result == (
+        "[a](https://site.example/wiki/b) [b](https://other.example/c) [c](#top)\n\n"
+        "<https://site.example/browse/X-1>\n\n"
+        "![](https://site.example/wiki/d.png)\n"
+    )
+    assert {entry.path.split("/content/")[0] for entry in done.report.entries} == {
+        "content/0",
+        "content/1",
+        "content/2",
+    }
+    assert "](/wiki/b)" in convert(document, "adf", "markdown", dialect="plain").result

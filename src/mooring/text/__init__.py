@@ -48,18 +48,28 @@ def convert(
     lenient: bool = False,
     users: Mapping[str, str] | None = None,
     resolve_media: Callable[[Node], str | None] | None = None,
+    base_url: str = "",
 ) -> Conversion:
     """Convert `value` from one format to another.
 
     `value` is text, bytes, or for ADF also the parsed document. `users` maps account ids to display names;
-    `resolve_media` gives the URI a media node is shown with in the plain dialect. `strict` turns loss into
-    `ConversionLost`; `lenient` turns unreadable input into a visible placeholder.
+    `resolve_media` gives the URI a media node is shown with in the plain dialect, and `base_url` makes
+    relative addresses absolute there. `strict` turns loss into `ConversionLost`; `lenient` turns unreadable
+    input into a visible placeholder.
     """
     report = Report(strict=strict)
     document = read(value, source, report, lenient=lenient)
     if target == "adf":
         return Conversion(document, report)
-    result = write(document, target, report, dialect=dialect, users=users, resolve_media=resolve_media)
+    result = write(
+        document,
+        target,
+        report,
+        dialect=dialect,
+        users=users,
+        resolve_media=resolve_media,
+        base_url=base_url,
+    )
     return Conversion(result, report)
 
 
@@ -78,12 +88,18 @@ def write(
     dialect: str = "extended",
     users: Mapping[str, str] | None = None,
     resolve_media: Callable[[Node], str | None] | None = None,
+    base_url: str = "",
 ) -> str:
     """The text of a document tree in the format called `target`."""
     if target == "markdown":
         from mooring.text import markdown  # noqa: PLC0415  (only now is the parser worth its import time)
 
         return markdown.write(
-            document, report or Report(), dialect=dialect, users=users, resolve_media=resolve_media
+            document,
+            report or Report(),
+            dialect=dialect,
+            users=users,
+            resolve_media=resolve_media,
+            base_url=base_url,
         )
     return formats.writer(target)(without_nulls(document), report or Report(), dialect=dialect)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urljoin
 
 from mooring.text.dates import iso_day
 from mooring.text.report import Path, Report
@@ -40,6 +41,8 @@ class Simplifier:
     report: Report
     users: Mapping[str, str] = field(default_factory=dict[str, str])
     resolve_media: Callable[[Node], str | None] | None = None
+    base_url: str = ""
+    """What relative addresses are relative to, for a reader who is elsewhere."""
 
     def units(self, document: Node) -> list[Unit]:
         made: list[Unit] = []
@@ -114,7 +117,7 @@ class Simplifier:
                 }
             case "blockCard" | "embedCard" if isinstance(attrs.get("url"), str) and attrs["url"]:
                 self.report.changed(path, "a card is shown as a link")
-                return paragraph(_link(attrs["url"], attrs["url"]))
+                return paragraph(self._bare_link(attrs["url"]))
             case "extension" | "inlineExtension":
                 self.report.changed(path, "an extension is shown by its name")
                 return paragraph(text(_named(item)))
@@ -189,7 +192,14 @@ class Simplifier:
     def _target(self, media: Node) -> str:
         attrs = attributes(media)
         resolved = self.resolve_media(media) if self.resolve_media else None
-        return resolved or str(attrs.get("url") or f"attachment:{attrs.get('id', '')}")
+        return resolved or self._address(str(attrs.get("url") or f"attachment:{attrs.get('id', '')}"))
+
+    def _address(self, url: str) -> str:
+        """Absolute, where we know what it is relative to; a place in the same page stays one."""
+        return urljoin(self.base_url, url) if self.base_url and not url.startswith("#") else url
+
+    def _bare_link(self, url: str) -> Node:
+        return _link(self._address(url), self._address(url))
 
     def _media_link(self, media: Node) -> Node:
         target = self._target(media)
@@ -272,7 +282,7 @@ class Simplifier:
             case "hardBreak":
                 return [{"type": "hardBreak"}]
             case "inlineCard" if isinstance(attrs.get("url"), str) and attrs["url"]:
-                return [_link(attrs["url"], attrs["url"])]
+                return [self._bare_link(attrs["url"])]
             case "mediaInline":
                 return [self._media_link(item)]
             case _:
@@ -281,13 +291,22 @@ class Simplifier:
 
     def _text(self, item: Node, path: Path) -> Node:
         marks = marks_of(item)
-        kept = [_plain_mark(each) for each in marks if each.get("type") in PLAIN_MARKS]
+        kept = [self._mark(each) for each in marks if each.get("type") in PLAIN_MARKS]
         if len(kept) < len(marks):
             gone = ", ".join(sorted({str(each.get("type")) for each in marks} - PLAIN_MARKS))
             self.report.lost(path, f"text loses {gone}")
         if CODE in kept:
             kept = [each for each in kept if each["type"] in ("code", "link")]
         return text(_CONTROL.sub("\ufffd", item["text"]), *kept)
+
+    def _mark(self, mark: Mark) -> Mark:
+        if mark["type"] != "link":
+            return {"type": mark["type"]}
+        attrs: dict[str, Any] = {"href": self._address(str(attributes(mark).get("href", "")))}
+        title = attributes(mark).get("title")
+        if title:
+            attrs["title"] = title
+        return {"type": "link", "attrs": attrs}
 
     def _words(self, item: Node) -> str:
         kind, attrs = item["type"], attributes(item)
@@ -306,16 +325,6 @@ class Simplifier:
                 return f"[{attrs.get('text', '')}]"
             case _:
                 return _named(item)
-
-
-def _plain_mark(mark: Mark) -> Mark:
-    if mark["type"] != "link":
-        return {"type": mark["type"]}
-    attrs: dict[str, Any] = {"href": str(attributes(mark).get("href", ""))}
-    title = attributes(mark).get("title")
-    if title:
-        attrs["title"] = title
-    return {"type": "link", "attrs": attrs}
 
 
 def _named(item: Node) -> str:

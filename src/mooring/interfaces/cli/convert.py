@@ -39,6 +39,12 @@ def add_parser(commands: Any) -> None:
         "--jsonl", action="store_true", help="one JSON value per line in, one result per line out"
     )
     parser.add_argument("--users", metavar="FILE", help="JSON object of account ids and display names")
+    parser.add_argument(
+        "--base-url",
+        metavar="URL",
+        default="",
+        help="what relative addresses are relative to (plain Markdown)",
+    )
     parser.add_argument("--output", metavar="FILE", help="where to write (default: standard output)")
     parser.add_argument("--report", action="store_true", help="print what was kept, escaped, changed or lost")
     parser.add_argument(
@@ -76,6 +82,7 @@ def _converted(value: Any, arguments: argparse.Namespace) -> tuple[Any, list[dic
             strict=arguments.strict,
             lenient=arguments.lenient,
             users=_users(arguments),
+            base_url=arguments.base_url,
         )
     except TextError as error:
         raise Failed(str(error)) from error

@@ -30,13 +30,14 @@ def write(
     dialect: str = "extended",
     users: Mapping[str, str] | None = None,
     resolve_media: Callable[[Node], str | None] | None = None,
+    base_url: str = "",
 ) -> str:
     if dialect == "extended":
         return write_extended(canonical(doc), report, users or {})
     if dialect == "plain":
         from mooring.text.markdown.plain import write_plain  # noqa: PLC0415  (not needed for the other dialect)
 
-        return write_plain(canonical(doc), report, users or {}, resolve_media)
+        return write_plain(canonical(doc), report, users or {}, resolve_media, base_url)
     raise TextError(f"Markdown has no dialect `{dialect}`; use `extended` or `plain`")
 
 

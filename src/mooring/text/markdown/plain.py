@@ -18,8 +18,9 @@ def write_plain(
     report: Report,
     users: Mapping[str, str],
     resolve_media: Callable[[Node], str | None] | None,
+    base_url: str = "",
 ) -> str:
-    units = Simplifier(report, users, resolve_media).units(document)
+    units = Simplifier(report, users, resolve_media, base_url).units(document)
     parts = PlainWriter().parts([unit.node for unit in units], "doc")
     _report_what_changed(units, parts, report)
     made = "\n\n".join(parts)
