@@ -16,6 +16,7 @@ from tests.support.waiting import eventually
 
 from mooring.policy.items import digest_of
 from mooring.policy.pinning.drift import changes, described
+from mooring.policy.pinning.look_alikes import invisible, mixed_words, visible
 from mooring.policy.pinning.sanitizing import Sanitizer
 
 Json = dict[str, Any]
@@ -193,7 +194,7 @@ def test_the_lock_can_only_warn(tmp_path: Path) -> None:
         assert "result" in opened(gateway).tool("a").message
 
 
-SLY = tool("sly", "adds numbers\u200b\U000e0041\U000e0042 nicely", title="T" * 300)
+SLY = tool("sly", "adds numbers\u200b\U000e0041\U000e0042 ni\u0441ely", title="T" * 300)
 
 
 @pytest.mark.e2e
@@ -204,6 +205,7 @@ def test_texts_that_hide_something_are_reported_cleaned_or_kept_out(tmp_path: Pa
         caller = opened(gateway)
         found = {entry["name"]: entry for entry in caller.request("tools/list").result["tools"]}
         assert "3 invisible characters (U+200B, U+E0041, U+E0042)" in gateway.log()
+        assert "the description has letters that look like others (in 'ni\\u0441ely')" in gateway.log()
         if mode == "report":
             assert found["sly"]["description"] == SLY["description"]
         elif mode == "strip":
@@ -231,6 +233,40 @@ def test_our_own_notes_are_never_cut(tmp_path: Path) -> None:
 def test_look_alikes_in_names_are_found() -> None:
     assert Sanitizer().findings(tool("re\u0430d")) == ["its name has letters that look like others"]
     assert Sanitizer().findings(tool("read")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "cleaned"),
+    [
+        ("p\u0430ss the p\u0430ssword", 2, "pass the password"),  # Cyrillic letters in a Latin word
+        ("\u03bfpen it", 1, "open it"),  # a Greek one
+        ("\u0440\u0443\u0441\u0441\u043a\u0438\u0439 text", 0, None),  # a word of its own language
+        ("\u0394t in \u00b5s, na\u00efve caf\u00e9", 0, "\u0394t in \u03bcs, na\u00efve caf\u00e9"),
+    ],
+)
+def test_letters_that_look_like_others_are_found_within_words(
+    text: str, count: int, cleaned: str | None
+) -> None:
+    described = tool("read", text)
+    assert len(mixed_words(text)) == count
+    findings = Sanitizer().findings(described)
+    assert (findings == []) is (count == 0)
+    assert Sanitizer("strip").cleaned(described)["description"] == (cleaned or text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("safe" + "".join(chr(0xE0100 + byte) for byte in b"leak"), 4),  # bytes as variation selectors
+        ("ok\ufe0f\ufe0e\ufe01", 3),
+        ("a heart \u2764\ufe0f and a key 1\ufe0f\u20e3", 0),
+        ("blank\u3164\u2800\u115f", 3),
+        ("lines\nand\ttabs", 0),
+    ],
+)
+def test_what_cannot_be_seen_is_found_where_it_is_not_meant(text: str, found: int) -> None:
+    assert len(invisible(text)) == found
+    assert len(visible(text)) == len(text) - found
 
 
 def test_changes_are_told_in_words() -> None:

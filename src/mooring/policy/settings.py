@@ -127,7 +127,11 @@ class Sanitize(Struct, frozen=True):
     max_description_chars: Annotated[int, Meta(ge=1, description="Longest description.")] = 8_000
     max_schema_text_chars: Annotated[int, Meta(ge=1, description="Longest text inside a schema.")] = 2_000
     normalize_unicode: Annotated[
-        bool, Meta(description="`strip`: write look-alike letters as the ones they look like (NFKC).")
+        bool,
+        Meta(
+            description="Look for letters in a word that look like others; `strip` writes them as those, and "
+            "all texts in one form (NFKC)."
+        ),
     ] = True
     remove_invisible_characters: Annotated[
         bool, Meta(description="Look for invisible characters at all.")

@@ -12,13 +12,13 @@ from msgspec import Raw
 
 from mooring.gateway.exchange import Exchange, Handler
 from mooring.policy.items import Item, read_listing
+from mooring.policy.pinning.look_alikes import invisible, latinised, mixed_words, visible
 from mooring.transports.wire import Answer
 
 log = logging.getLogger(__name__)
 
 REMEMBERED: Final = 10_000
 _TEXTS: Final = ("title", "description")
-_KEPT: Final = "\n\t\r"
 Json = dict[str, Any]
 
 
@@ -40,10 +40,13 @@ class Sanitizer:
         if not name.isascii():
             found.append("its name has letters that look like others")
         for place, text, limit in self._texts(definition):
-            hidden = [c for c in text if self.removes_invisible and is_invisible(c)]
+            hidden = invisible(text) if self.removes_invisible else []
             if hidden:
                 codes = ", ".join(f"U+{ord(c):04X}" for c in dict.fromkeys(hidden[:5]))
                 found.append(f"{place} has {len(hidden)} invisible characters ({codes})")
+            mixed = mixed_words(text) if self.normalizes and text != name else []
+            if mixed:
+                found.append(f"{place} has letters that look like others (in {mixed[0]!a})")
             if len(text) > limit:
                 found.append(f"{place} has {len(text)} characters, more than {limit}")
         return found
@@ -78,8 +81,8 @@ class Sanitizer:
 
     def _clean(self, text: str, limit: int) -> str:
         if self.removes_invisible:
-            text = "".join(c for c in text if not is_invisible(c))
-        return (unicodedata.normalize("NFKC", text) if self.normalizes else text)[:limit]
+            text = visible(text)
+        return (latinised(unicodedata.normalize("NFKC", text)) if self.normalizes else text)[:limit]
 
     def _clean_schema(self, node: Any) -> Any:
         if isinstance(node, dict):
@@ -145,11 +148,6 @@ class Sanitizing:
             if changed:
                 item.replace(**changed)
         return item.raw
-
-
-def is_invisible(character: str) -> bool:
-    """Format and control characters, private and unassigned ones: nothing that a reader would see."""
-    return character not in _KEPT and unicodedata.category(character) in ("Cf", "Cc", "Co", "Cn", "Cs")
 
 
 def _schema_texts(node: Any) -> Iterator[str]:
