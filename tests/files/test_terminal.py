@@ -202,6 +202,18 @@ def test_the_page_says_what_went_wrong(gateway: Gateway, browser: Any) -> None:
         page.close()
 
 
+def test_whoever_opens_an_old_link_reads_why_it_does_not_work(gateway: Gateway, browser: Any) -> None:
+    page = browser.new_page()
+    for path, why in (
+        ("upload/files?ticket=forged", "get a new one"),
+        ("artifacts/files/a/b/c", "not found"),
+    ):
+        assert page.goto(f"{gateway.address}/{path}").status in (403, 404)
+        assert page.text_content("h1") == "That did not work"
+        assert why in page.text_content("p")
+    page.close()
+
+
 def test_the_page_needs_a_ticket_and_may_not_be_framed(gateway: Gateway) -> None:
     assert http_request("GET", f"{gateway.address}/upload/files").status == 403
     assert http_request("GET", f"{gateway.address}/upload/files?ticket=forged").status == 403

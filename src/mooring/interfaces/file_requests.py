@@ -1,4 +1,4 @@
-"""What the addresses for files have in common: tasks that end, errors as JSON, callers who may come in."""
+"""What the addresses for files share: tasks that end, errors people can read, callers who may come in."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from mooring.files.upload_tool import tool_name
 from mooring.gateway.principal import ANONYMOUS, NOBODY, Caller, Principal
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
+from mooring.interfaces import upload_page
 from mooring.interfaces.gateway_app import Rules
 from mooring.policy.audit.events import FILE_DOWNLOAD, FILE_UPLOAD
 from mooring.policy.watching import Watch
@@ -138,6 +139,9 @@ class FileRequests:
         if reply.started:
             reply.abort()
             return
+        if wants_page(request):
+            reply.send(status, (*upload_page.HEADERS, *more), upload_page.refusal(message))
+            return
         body = msgspec.json.encode({"error": message})
         reply.send(status, (*JSON, *more, *self.headers_for(request)), body)
 
@@ -234,6 +238,12 @@ class FileRequests:
             return None
         await self.service.sessions.keep(found, server.id)
         return self.service.scopes.of_session(found.alias)
+
+
+def wants_page(request: Request) -> bool:
+    """Whether a person looks at the answer."""
+    accepted = request.header(b"accept") or b""
+    return b"text/html" in accepted and b"application/json" not in accepted
 
 
 def query_of(request: Request) -> dict[str, str]:

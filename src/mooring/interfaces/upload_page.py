@@ -140,6 +140,11 @@ def done(server_id: str, made: list[FileRecord]) -> bytes:
     )
 
 
+def refusal(message: str) -> bytes:
+    """Why there is nothing to see, for whoever opened an old link."""
+    return _page("That did not work", f"<h1>That did not work</h1><p class=error>{escape(message)}</p>")
+
+
 def _page(title: str, body: str) -> bytes:
     head = f"<meta name=viewport content='width=device-width'><title>{escape(title)}</title>"
     return f"<!doctype html><html lang=en>{head}<style>{_STYLE}</style><body>{body}</body></html>".encode()

@@ -14,7 +14,7 @@ from mooring.files.receiving import Receipt, Receiver
 from mooring.files.records import FileRecord
 from mooring.gateway.server import Server
 from mooring.interfaces import upload_page
-from mooring.interfaces.file_requests import JSON, FileRequests, Visit, path_of, query_of
+from mooring.interfaces.file_requests import JSON, FileRequests, Visit, path_of, query_of, wants_page
 from mooring.interfaces.uploads_resumable import ResumableRequest, is_resumable
 from mooring.transports.http_endpoint import Streaming
 from mooring.transports.http_reply import Reply
@@ -131,8 +131,7 @@ class _Upload:
         visit.done(*(record.uri for record in made))
         if self._reply.closed:
             return
-        accepted = self._request.header(b"accept") or b""
-        if b"text/html" in accepted and b"application/json" not in accepted:
+        if wants_page(self._request):
             self._reply.send(200, upload_page.HEADERS, upload_page.done(self._server.id, made))
             return
         headers = (*JSON, *self._requests.headers_for(self._request))
