@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.files.conftest import Answered, file_server, http_request, said, serving, upload
+from tests.files.conftest import Answered, Json, file_server, http_request, said, serving, upload
 from tests.support.gateway import Gateway
 from tests.support.peers import ModernHttpPeer, Peer, RpcRefused, StreamablePeer
 from tests.support.waiting import eventually
@@ -40,6 +40,21 @@ def test_the_path_on_our_side_does_not_show(peer: Peer, gateway: Gateway) -> Non
     result = peer.tool("write", {"filename": "a.txt"})
     assert said(result).startswith(f"wrote {result['_meta']['artifact']['artifact_uri']} and nothing else")
     assert str(gateway.folder) not in str(result)
+
+
+@pytest.mark.parametrize(
+    ("settings", "adapter"),
+    [({"artifacts": {"max_file_bytes": 1}}, {}), ({}, {"persist": False})],
+)
+def test_nor_when_nothing_was_kept(tmp_path: Path, settings: Json, adapter: Json) -> None:
+    made = {"type": "artifact_producer", "tools": ["write"], "output_path_argument": "filename", **adapter}
+    with (
+        serving(tmp_path, file_server(adapters=[made]), **settings) as gateway,
+        StreamablePeer(gateway, "files") as peer,
+    ):
+        result = peer.tool("write", {"filename": "some/a page.txt"})
+        assert said(result).startswith("wrote a page.txt and nothing else")
+        assert "artifact" not in result.get("_meta", {})
 
 
 def test_one_call_may_make_several(peer: Peer) -> None:

@@ -20,7 +20,7 @@ from tests.support.waiting import eventually
 
 from mooring.files import receiving
 from mooring.files.database import Database
-from mooring.files.faults import TooSlow
+from mooring.files.faults import Gone, NotFound, TooSlow
 from mooring.files.local_storage import LocalStorage
 from mooring.files.quotas import Quotas
 from mooring.files.store import FileStore, KeepingRule, StoreRules
@@ -226,6 +226,34 @@ def test_what_a_crash_left_is_swept_and_nothing_else(tmp_path: Path) -> None:
     assert (swept, data) == (1, b"kept")
     assert "f" * 32 not in names
     assert "e" * 32 in names, "somebody may still be writing it"
+
+
+def test_what_has_expired_says_so_before_it_is_swept(tmp_path: Path) -> None:
+    rule = KeepingRule(1000, 60.0)
+    now = [1000.0]
+
+    async def run() -> None:
+        store = FileStore(
+            Database(tmp_path / "state.sqlite3"),
+            LocalStorage(tmp_path / "files"),
+            Quotas(),
+            StoreRules(rule, rule, rule),
+            clock=lambda: now[0],
+        )
+        await store.open()
+        file = await store.begin("upload", "0" * 32, "files", "a.txt")
+        await file.write(b"kept")
+        await file.finish()
+        [record] = await store.commit([file])
+        now[0] += 72
+        with pytest.raises(Gone, match=r"expired 12 s ago"):
+            await store.find(record.handle, "files")
+        with pytest.raises(NotFound) as other:
+            await store.find(record.handle, "others")
+        assert not isinstance(other.value, Gone)
+        await store.close()
+
+    asyncio.run(run())
 
 
 def test_a_flood_of_sessions_stops_at_the_limit_and_harms_nobody(tmp_path: Path) -> None:

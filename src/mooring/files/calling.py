@@ -141,3 +141,4 @@ class FileCalls:
             if await self._maker.finish(result, producer, output, scope, client):
                 self.on_made(scope, client)
                 return
+        self._maker.hide_paths(result, output)

@@ -41,6 +41,8 @@ class Output:
     view: str
     alone: bool
     """A result may name any file of the view, not only of this folder."""
+    injected: dict[str, str]
+    """Path that a tool was given -> the name in it, which is all that the client said."""
     is_tidied: bool = False
 
 
@@ -84,14 +86,17 @@ class ArtifactMaker:
         """
         folder = await self._views.fresh_output(view)
         shown = self._views.shown(folder)
+        injected: dict[str, str] = {}
         for producer in producers:
             path = producer.output_argument
             if path is not None:
                 arguments.read(path.top)
                 given = next((place.value for place in path.places(arguments.values)), None)
                 name = safe_name(given if isinstance(given, str) else "", "artifact")
-                path.put(arguments.values, f"{shown}/{name}")
-        return Output(folder, shown, view, alone)
+                target = f"{shown}/{name}"
+                injected[target] = name
+                path.put(arguments.values, target)
+        return Output(folder, shown, view, alone, injected)
 
     async def finish(
         self, result: ToolResult, producer: Producer, output: Output, scope: str, client: Client
@@ -116,6 +121,11 @@ class ArtifactMaker:
         _replace(result, producer, output, dict(zip(made.shown, uris, strict=True)))
         self._name(result, producer, made.records, uris, client)
         return made.records
+
+    def hide_paths(self, result: ToolResult, output: Output) -> None:
+        """Nothing was kept, so there is no URI: of the path that we gave the client knows only the name."""
+        if output.injected:
+            result.replace_paths(output.injected, output.folder.rpartition("/")[2])
 
     async def _captured(
         self, result: ToolResult, producer: Producer, output: Output, scope: str

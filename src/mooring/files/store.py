@@ -155,11 +155,11 @@ class FileStore:
         now = self.clock()
         if record is None or record.scope in self._ended:
             raise await self._explanation(handle)
-        if max(record.expires, self._touched.get(record.id, 0.0)) <= now:
-            raise await self._explanation(handle)
         is_same = record.kind == handle.kind and record.scope == handle.scope and record.server == server
         if not is_same or (handle.name is not None and handle.name != record.name):
             raise NotFound(f"not found: `{handle}`")
+        if (expires := max(record.expires, self._touched.get(record.id, 0.0))) <= now:
+            raise _gone(handle, "expired", now - expires)
         return self._touch(record, now)
 
     async def _explanation(self, handle: Handle) -> NotFound:
@@ -170,8 +170,7 @@ class FileStore:
             lambda connection: records.tombstone(connection, handle.id, handle.scope)
         )
         if found is not None:
-            ago = max(0.0, self.clock() - found[1])
-            return Gone(f"not found: `{handle}` is gone ({found[0]} {ago:.0f} s ago); send it again")
+            return _gone(handle, found[0], max(0.0, self.clock() - found[1]))
         return NotFound(f"not found: `{handle}`")
 
     def _touch(self, record: FileRecord, now: float) -> FileRecord:
@@ -299,6 +298,10 @@ class FileStore:
             return done.rowcount == 1
 
         return await self.database.run(insert)
+
+
+def _gone(handle: Handle, reason: str, ago: float) -> Gone:
+    return Gone(f"not found: `{handle}` is gone ({reason} {ago:.0f} s ago); send it again")
 
 
 class Incoming:
