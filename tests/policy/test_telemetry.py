@@ -247,6 +247,18 @@ def test_a_collector_gets_the_figures_and_the_audit_too(tmp_path: Path, receiver
     assert [event(record)["seq"] for record in receiver.events] == list(range(len(receiver.events)))
 
 
+@pytest.mark.parametrize("signal", ["traces", "metrics"])
+def test_a_collector_gets_only_what_it_is_for(tmp_path: Path, receiver: Receiver, signal: str) -> None:
+    shelf = Shelf(tmp_path / "s", tool("say"))
+    section = {"otlp_endpoint": receiver.url, "sampling_rate": 1.0, "otlp_signals": signal}
+    with shelf.http("one") as server, running_gateway(tmp_path, [server], telemetry=section) as gateway:
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        assert caller.tool("say").result
+    # What was not sent yet has left when the gateway has ended.
+    assert (bool(receiver.spans), bool(receiver.metrics)) == (signal == "traces", signal == "metrics")
+
+
 def test_events_wait_for_a_collector_that_is_away(tmp_path: Path, receiver: Receiver) -> None:
     shelf = Shelf(tmp_path / "s", tool("say"))
     port = receiver.server.server_port

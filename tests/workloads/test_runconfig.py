@@ -197,6 +197,12 @@ def test_a_command_and_a_url_are_sources_too() -> None:
     assert spec_of(RunConfig.read({"remote_url": "http://a/mcp"})).source == RemoteSource("http://a/mcp")
 
 
+@pytest.mark.parametrize("where", ["middleware_configs", "additional_middleware_configs"])
+def test_a_middleware_that_does_nothing_here_says_so(where: str) -> None:
+    config = RunConfig.read({"image": "x", where: [{"type": "usagemetrics", "parameters": {}}]})
+    assert [note for note in config.notes if "`usagemetrics` does nothing" in note]
+
+
 def test_limits_that_are_not_named_keep_their_defaults() -> None:
     limits = {"memory_bytes": 1024, "cpus": None}
     spec = spec_of(RunConfig.read({"image": "x", "mooring": {"limits": limits}}))

@@ -70,9 +70,10 @@ def _wanted(config: Config, hooks: Hooks, in_force: InForce) -> Iterator[Wish]:
     if config.plugins:
         yield "plugins", config.plugins, lambda: guard_outside.plugins_part(config)
     telemetry, endpoint = config.telemetry, config.telemetry.otlp_endpoint
-    if telemetry.prometheus or endpoint is not None:
+    signals = telemetry.otlp_signals if endpoint is not None else []
+    if telemetry.prometheus or "metrics" in signals:
         yield "metrics", telemetry, lambda: guard_records.metrics_part(telemetry, hooks)
-    if endpoint is not None:
+    if endpoint is not None and "traces" in signals:
         yield "tracing", telemetry, lambda: guard_records.tracing_part(telemetry, endpoint)
 
 

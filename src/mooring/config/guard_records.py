@@ -28,7 +28,7 @@ def metrics_part(wanted: settings.Telemetry, hooks: Hooks) -> Part:
         watch.metrics = observer
         return [Step("telemetry", observer=observer)]
 
-    if wanted.otlp_endpoint is None:
+    if wanted.otlp_endpoint is None or "metrics" not in wanted.otlp_signals:
         return Part(steps, page=page)
     from mooring.policy.telemetry.otlp import METRICS_SECONDS, Courier, Figures
 

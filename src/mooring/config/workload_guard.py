@@ -176,16 +176,19 @@ def _telemetry(fields: Fields, name: str) -> settings.Telemetry:
     if fields.telemetry_config is None:
         return settings.Telemetry()
     section = Section("telemetry_config", fields.telemetry_config)
-    section.ignore("serviceVersion", "useLegacyAttributes", "insecure", "metricsEnabled")
+    section.ignore("serviceVersion", "useLegacyAttributes", "insecure")
     endpoint = section.text("endpoint")
     if endpoint and "://" not in endpoint:
         scheme = "http" if Section("", fields.telemetry_config).flag("insecure") else "https"
         endpoint = f"{scheme}://{endpoint}"
-    traced = section.flag("tracingEnabled", default=True)
+    signals: list[settings.Signal] = ["traces"] if section.flag("tracingEnabled", default=True) else []
+    if section.flag("metricsEnabled", default=True):
+        signals.append("metrics")
     rate = section.number("samplingRate")
     found = settings.Telemetry(
         prometheus=section.flag("enablePrometheusMetricsPath"),
-        otlp_endpoint=endpoint if traced else None,
+        otlp_endpoint=endpoint if signals else None,
+        otlp_signals=signals,
         otlp_headers=section.pairs("headers"),
         service_name=section.text("serviceName") or name,
         sampling_rate=0.1 if rate is None else float(rate),

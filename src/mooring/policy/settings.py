@@ -16,6 +16,13 @@ def _algorithms() -> list[str]:
     return list(ALGORITHMS)
 
 
+Signal = Literal["traces", "metrics"]
+
+
+def _signals() -> list[Signal]:
+    return ["traces", "metrics"]
+
+
 class Telemetry(Struct, frozen=True):
     """Numbers and traces. Nothing is measured or sent anywhere unless it is switched on here."""
 
@@ -30,6 +37,9 @@ class Telemetry(Struct, frozen=True):
     otlp_headers: Annotated[dict[str, str], Meta(description="Headers for the collector.")] = field(
         default_factory=dict[str, str]
     )
+    otlp_signals: Annotated[
+        list[Signal], Meta(extra=TEXTS, description="What it gets: `traces`, `metrics`.")
+    ] = field(default_factory=_signals)
     service_name: Annotated[str, Meta(description="The name of this gateway in traces.")] = "mooring"
     sampling_rate: Annotated[
         float, Meta(ge=0, le=1, description="Which part of the requests is traced, unless the caller says.")

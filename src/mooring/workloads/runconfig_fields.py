@@ -48,9 +48,10 @@ def notes_on(raw: Mapping[str, Any]) -> list[str]:
     notes: list[str] = []
     if raw.get("isolate_network") is False:
         notes.append("`isolate_network` is always on; `permission_profile` says what may be reached")
-    telemetry: Any = raw.get("telemetry_config")
-    if isinstance(telemetry, dict) and cast("dict[str, Any]", telemetry).get("metricsEnabled"):
-        notes.append("`telemetry_config.metricsEnabled`: metrics are read at `/metrics`, not sent anywhere")
+    lists = (raw.get("middleware_configs"), raw.get("additional_middleware_configs"))
+    listed = [entry for given in lists if isinstance(given, list) for entry in cast("list[Any]", given)]
+    if any(isinstance(entry, dict) and entry.get("type") == "usagemetrics" for entry in listed):  # pyright: ignore[reportUnknownMemberType]
+        notes.append("the middleware `usagemetrics` does nothing: Mooring sends no usage figures to anybody")
     ignoring: Any = raw.get("ignore_config")
     if isinstance(ignoring, dict) and cast("dict[str, Any]", ignoring).get("PrintOverlays"):
         notes.append("`ignore_config.PrintOverlays` has no effect; files are hidden all the same")
