@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.files.conftest import PEERS, file_server, said, serving
+from tests.files.conftest import PEERS, Json, file_server, said, serving
 from tests.support.gateway import Gateway
 from tests.support.peers import Peer, RpcRefused, StreamablePeer
 
 from mooring.files.budgets import Budget, cost
 from mooring.files.pixels import dimensions, image_tokens
+from mooring.files.results import preview
 
 ITEMS = [{"id": number, "name": f"name {number}"} for number in range(2000)]
 
@@ -48,6 +49,36 @@ def test_a_small_result_passes_and_a_large_one_is_kept(peer: Peer) -> None:
     assert handle.startswith("result://sessions/")
     contents = peer.request("resources/read", {"uri": handle})["contents"]
     assert contents[0]["text"] == "y" * 5000
+
+
+@pytest.mark.parametrize(
+    ("budget", "size"), [({"max_inline_bytes": 1000}, 1200), ({"max_inline_tokens": 200}, 1500)]
+)
+def test_what_stands_for_a_result_is_smaller_than_it(tmp_path: Path, budget: Json, size: int) -> None:
+    with serving(tmp_path, results=budget) as found, StreamablePeer(found, "files") as peer:
+        result = peer.tool("plain", {"text": "7f3c81a02b4d4e6 " * (size // 16)})
+        assert "is kept as result://" in said(result)
+        assert len(said(result)) < 1000
+
+
+def test_nothing_of_a_result_is_lost(gateway: Gateway) -> None:
+    with StreamablePeer(gateway, "files") as peer:
+        told = {"text": "a summary " * 200, "structured": {"rows": list(range(2000))}}
+        uri = peer.tool("say", told)["_meta"]["result"]["result_uri"]
+        read = json.loads(peer.request("resources/read", {"uri": uri})["contents"][0]["text"])
+        assert read["content"][0]["text"] == told["text"]
+        assert read["structuredContent"] == told["structured"]
+        mirrored = {"text": json.dumps(told["structured"]), "structured": told["structured"]}
+        uri = peer.tool("say", mirrored)["_meta"]["result"]["result_uri"]
+        read = json.loads(peer.request("resources/read", {"uri": uri})["contents"][0]["text"])
+        assert read == told["structured"]
+
+
+def test_a_large_picture_is_named_and_not_spelled_out(gateway: Gateway) -> None:
+    with StreamablePeer(gateway, "quiet") as peer:  # without a budget, to see what there is
+        block = peer.tool("embed", {"text": "x" * 5000})["content"][0]
+    result: Json = {"content": [{"type": "text", "text": "here it is"}, block]}
+    assert preview(result, "") == "here it is\n[image image/png, 6668 characters of base64]"
 
 
 def test_a_part_can_be_read(peer: Peer) -> None:

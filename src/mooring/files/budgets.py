@@ -34,6 +34,11 @@ class Budget:
         least = min(limit for limit in (self.bytes, self.tokens) if limit is not None)
         return len(raw) > least or b'"image"' in raw
 
+    def preview_bytes(self, most: int) -> int:
+        """How much of the beginning may be shown: what stands for a result must not be as large as it."""
+        halves = (self.bytes and self.bytes // 2, self.tokens)  # a token of anything has a byte or more
+        return min(most, *(half for half in halves if half is not None))
+
     async def is_exceeded(self, result: Json) -> bool:
         if self.bytes is not None and cost(result) > self.bytes:
             return True

@@ -96,10 +96,11 @@ class ResultKeeper:
         except BaseException:
             await file.abandon()
             raise
-        return answers.changed(answer, self._stand_in(result, record, text)), True
+        room = budget.preview_bytes(self.rules.preview_bytes)
+        shown = preview(result, text).encode()[:room].decode("utf-8", "ignore")
+        return answers.changed(answer, self._stand_in(result, record, shown)), True
 
-    def _stand_in(self, result: Json, record: FileRecord, text: str) -> Json:
-        shown = text.encode()[: self.rules.preview_bytes].decode("utf-8", "ignore")
+    def _stand_in(self, result: Json, record: FileRecord, shown: str) -> Json:
         does = ("reads more of it", "searches it", "queries it" if is_json(record) else None)
         named = ((self._shown(tool), words) for tool, words in zip(self._tools, does, strict=False))
         advice = ", ".join(f"`{tool}` {words}" for tool, words in named if tool and words)
@@ -168,25 +169,48 @@ class ResultKeeper:
 
 
 def _readable(result: Json) -> tuple[str, str]:
-    """What a model would want to look into: structured content, one JSON text, or all texts together."""
-    if result.get("structuredContent") is not None:
-        return msgspec.json.encode(result["structuredContent"]).decode(), "application/json"
-    found = blocks(result)
+    """What a model would want to look into: all texts together, or JSON; nothing of a result is left out but
+    links, which stay in it."""
+    structured = result.get("structuredContent")
+    found = [block for block in blocks(result) if block.get("type") != "resource_link"]
     texts = [str(block.get("text", "")) for block in found if block.get("type") == "text"]
-    if len(texts) == len(found) and texts:
-        text = "\n".join(texts)
-        return text, "application/json" if _is_json(text) else "text/plain"
-    return msgspec.json.encode(result.get("content")).decode(), "application/json"
+    text = "\n".join(texts)
+    if structured is None and texts and len(texts) == len(found):
+        return text, "text/plain" if _json_in(text) is None else "application/json"
+    if structured is None:
+        value: Any = result.get("content")
+    elif len(texts) == len(found) and (not texts or _json_in(text) == structured):
+        value = structured
+    else:
+        value = {"content": result.get("content"), "structuredContent": structured}
+    return msgspec.json.encode(value).decode(), "application/json"
 
 
-def _is_json(text: str) -> bool:
+def preview(result: Json, text: str) -> str:
+    """What the beginning is shown of: pictures and other bytes say nothing to whoever reads their base64."""
+    found = blocks(result)
+    if result.get("structuredContent") is not None or all(block.get("type") == "text" for block in found):
+        return text
+    return "\n".join(_shown(block) for block in found if block.get("type") != "resource_link")
+
+
+def _shown(block: Json) -> str:
+    if block.get("type") == "text":
+        return str(block.get("text", ""))
+    data = block.get("data")
+    if not isinstance(data, str):
+        return msgspec.json.encode(block).decode()
+    return f"[{block.get('type')} {block.get('mimeType')}, {len(data)} characters of base64]"
+
+
+def _json_in(text: str) -> Any:
+    """The object or list that a text is; None if it is none."""
     if text.lstrip()[:1] not in ("{", "["):
-        return False
+        return None
     try:
-        msgspec.json.decode(text)
+        return msgspec.json.decode(text)
     except msgspec.DecodeError:
-        return False
-    return True
+        return None
 
 
 def is_json(record: FileRecord) -> bool:
