@@ -48,14 +48,18 @@ def notes_on(raw: Mapping[str, Any]) -> list[str]:
     notes: list[str] = []
     if raw.get("isolate_network") is False:
         notes.append("`isolate_network` is always on; `permission_profile` says what may be reached")
-    lists = (raw.get("middleware_configs"), raw.get("additional_middleware_configs"))
-    listed = [entry for given in lists if isinstance(given, list) for entry in cast("list[Any]", given)]
-    if any(isinstance(entry, dict) and entry.get("type") == "usagemetrics" for entry in listed):  # pyright: ignore[reportUnknownMemberType]
+    named = ("middleware_configs", "additional_middleware_configs")
+    if any("usagemetrics" in _kinds(raw.get(name)) for name in named):
         notes.append("the middleware `usagemetrics` does nothing: Mooring sends no usage figures to anybody")
     ignoring: Any = raw.get("ignore_config")
     if isinstance(ignoring, dict) and cast("dict[str, Any]", ignoring).get("PrintOverlays"):
         notes.append("`ignore_config.PrintOverlays` has no effect; files are hidden all the same")
     return notes
+
+
+def _kinds(middlewares: object) -> list[str]:
+    listed = cast("list[Any]", middlewares) if isinstance(middlewares, list) else []
+    return [str(cast("dict[str, Any]", entry).get("type")) for entry in listed if isinstance(entry, dict)]
 
 
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
