@@ -246,6 +246,49 @@ def test_registries_are_searched_through_the_gateway(gateway: Running) -> None:
     assert gateway.ask("GET", "/registries")[1]["registries"][-1]["name"] == "built-in"
 
 
+def test_a_server_of_a_registry_is_made_ready_to_run_through_the_gateway(gateway: Running) -> None:
+    env_vars = [{"name": "TOKEN", "required": True, "secret": True}]
+    keyed = {"image": "npx://keyed", "transport": "stdio", "env_vars": env_vars}
+    (gateway.mooring.home / "r.json").write_text(json.dumps({"servers": {"keyed": keyed}}))
+    source = {"name": "mine", "kind": "file", "location": str(gateway.mooring.home / "r.json")}
+    assert gateway.ask("POST", "/registries", source)[0] == 201
+    gateway.ask("POST", "/secrets/setup", {"provider": "encrypted", "key": "file"})
+    target = "/registry/servers/keyed/run-config"
+    status, asked = gateway.ask("POST", target, {})
+    assert (status, asked["run_config"]) == (200, None)
+    assert [(each["name"], each["secret"]) for each in asked["questions"]] == [("TOKEN", True)]
+    status, made = gateway.ask("POST", target, {"given": {"TOKEN": SECRET}, "arguments": ["--fast"]})
+    assert (status, made["questions"], made["kept"]) == (200, [], ["keyed-TOKEN"])
+    assert made["run_config"]["secrets"] == ["keyed-TOKEN,target=TOKEN"]
+    assert made["run_config"]["cmd_args"] == ["--fast"]
+    assert SECRET not in json.dumps(made)
+    assert gateway.ask("GET", "/secrets/keyed-TOKEN") == (200, {"value": SECRET})
+    own = {"secrets": ["other,target=TOKEN"]}
+    assert gateway.ask("POST", target, own)[1]["run_config"]["secrets"] == own["secrets"]
+    assert gateway.ask("POST", "/registry/servers/nothing/run-config", {})[0] == 404
+    folder = "/registry/servers/server-filesystem/run-config"
+    assert gateway.ask("POST", folder, {"given": {"folder": "here"}})[0] == 422
+    made = gateway.ask("POST", folder, {"given": {"folder": "/srv"}})[1]["run_config"]
+    assert (made["cmd_args"], made["volumes"]) == (["/srv"], ["/srv"])
+
+
+def test_a_file_of_another_program_is_imported_through_the_api(gateway: Running) -> None:
+    gateway.ask("POST", "/secrets/setup", {"provider": "encrypted", "key": "file"})
+    command = [sys.executable, str(gateway.mooring.home / "server.py")]
+    entry = {"command": command[0], "args": command[1:], "env": {"TOKEN": SECRET}}
+    wish = {"document": json.dumps({"mcpServers": {"one": entry, "two": entry}}), "only": ["one"]}
+    status, shown = gateway.ask("POST", "/import", {**wish, "dry_run": True})
+    assert (status, [each["id"] for each in shown["servers"]]) == (200, ["one"])
+    assert gateway.ask("GET", "/workloads")[1]["workloads"] == []
+    assert gateway.ask("POST", "/import", wish)[0] == 200
+    [running] = gateway.ask("GET", "/workloads")[1]["workloads"]
+    assert (running["name"], running["status"]) == ("one", "running")
+    called = gateway.mooring.ok("tool", "call", "one", "peek", "--socket", str(gateway.socket))
+    assert SECRET in called
+    assert SECRET not in json.dumps([shown, gateway.ask("GET", "/workloads/one/export")])
+    assert gateway.ask("POST", "/import", {"document": "{"})[0] == 422
+
+
 def test_a_client_s_file_is_imported_into_the_running_gateway(gateway: Running) -> None:
     gateway.mooring.ok("secret", "setup", "--key", "file")
     entry = {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from mooring.ecosystem.importers.found import identifier
 from mooring.ecosystem.registry.entry import Argument, Entry, Input, Offer, RegistryError
@@ -13,8 +14,7 @@ from mooring.ecosystem.registry.entry import Argument, Entry, Input, Offer, Regi
 _VARIABLE = re.compile(r"\{([A-Za-z0-9_.-]+)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """Something the person must say before the server can run."""
 
     name: str

@@ -9,17 +9,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from mooring.ecosystem.registry.entry import Entry, NoSuchEntry, Offer, RegistryError
-from mooring.ecosystem.registry.image_registry import verified_image
-from mooring.ecosystem.registry.running import Question, questions, run_config
+from mooring.ecosystem.registry.preparing import Prepared, Wish, offer_for, prepare
+from mooring.ecosystem.registry.running import Question
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.output import one_line
 from mooring.interfaces.cli.own_gateway import secret_store
 from mooring.interfaces.cli.registry_api import registries
 from mooring.workloads.secrets.errors import SecretsError
-from mooring.workloads.secrets.names import SecretUse
 
 _NAME = re.compile(r"(?P<name>[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)?)(?:@(?P<version>[\w.+-]+))?")
 
@@ -42,27 +41,22 @@ def document_for(source: str, given: dict[str, str], arguments: argparse.Namespa
 
 
 def _document(entry: Entry, given: dict[str, str], arguments: argparse.Namespace) -> dict[str, Any]:
-    kind = "image" if arguments.runtime in ("container", "docker", "podman") and _has_image(entry) else None
-    whole = entry.offer(kind)
-    offer = _reduced(whole, arguments)
-    answers = dict(given)
-    for question in questions(offer, answers):
-        answers[question.name] = _answer(entry, question)
-    document = run_config(entry, offer, _with_whole_paths(whole, answers), _keep)
+    wish = Wish(given, arguments.secret, [], arguments.runtime in ("container", "docker", "podman"))
+    offer = offer_for(entry, wish)
+    wish = replace(wish, given=_with_whole_paths(offer, given), arguments=_words(offer, arguments.after))
+    prepared = prepare(entry, wish, _keep)
+    if prepared.run_config is None:
+        answers = {question.name: _answer(entry, question) for question in prepared.questions}
+        wish = replace(wish, given={**wish.given, **_with_whole_paths(offer, answers)})
+        prepared = prepare(entry, wish, _keep)
+    document = prepared.run_config
+    assert document is not None
     used = {each.name for each in (*offer.env, *offer.headers)}
     used |= {each.input.name for each in offer.arguments}
     arguments.env = [each for each in arguments.env if each.partition("=")[0] not in used]
-    if document.get("secrets"):
-        arguments.secret = [*document["secrets"], *arguments.secret]
-    if arguments.after:
-        words, paths = _words(whole, arguments.after)
-        document["cmd_args"] = [*document.get("cmd_args", []), *words]
-        document["volumes"] = [*document.get("volumes", []), *paths]
+    arguments.secret = document.pop("secrets", [])
     arguments.volume = [*document.pop("volumes", []), *arguments.volume]
-    _show(entry, offer)
-    if offer.kind == "image" and entry.provenance is not None and entry.provenance.public_key:
-        document["image"] = verified_image(offer.source, entry.provenance.public_key)
-        print("its signature is by the key that the registry names", file=sys.stderr)
+    _show(entry, prepared)
     return document
 
 
@@ -85,32 +79,14 @@ def _whole(text: str) -> str:
     return str(path)
 
 
-def _words(offer: Offer, after: list[str]) -> tuple[list[str], list[str]]:
-    """What follows `--`; where the server's arguments are paths, those that exist are its to use."""
+def _words(offer: Offer, after: list[str]) -> list[str]:
+    """What follows `--`, with whole paths where the server's arguments are paths."""
     if not any(each.input.path for each in offer.arguments):
-        return after, []
-    words = [_whole(word) if _is_path(word) else word for word in after]
-    return words, [word for word in words if _is_path(word)]
-
-
-def _is_path(word: str) -> bool:
-    return not word.startswith("-") and Path(word).expanduser().exists()
-
-
-def _has_image(entry: Entry) -> bool:
-    return any(each.kind == "image" for each in entry.offers)
-
-
-def _reduced(offer: Offer, arguments: argparse.Namespace) -> Offer:
-    """Without what the flags already say: stored secrets, and arguments after `--`."""
-    targets = {SecretUse.parse(each).target for each in arguments.secret}
-    env = tuple(each for each in offer.env if each.name not in targets)
-    words = tuple(
-        each for each in offer.arguments if each.input.value is not None and not each.input.variables
-    )
-    return msgspec.structs.replace(
-        offer, env=env, arguments=words if arguments.after and offer.kind != "remote" else offer.arguments
-    )
+        return after
+    return [
+        word if word.startswith("-") or not Path(word).expanduser().exists() else _whole(word)
+        for word in after
+    ]
 
 
 def _answer(entry: Entry, question: Question) -> str:
@@ -121,22 +97,24 @@ def _answer(entry: Entry, question: Question) -> str:
     choices = f" [{', '.join(question.choices)}]" if question.choices else ""
     prompt = f"{question.name}{f' ({question.description})' if question.description else ''}{choices}: "
     if question.secret:
+        secret_store().names()  # where there is no place for it, say so before anybody has typed it
         return getpass.getpass(prompt)
     print(prompt, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip()
 
 
-def _keep(name: str, value: str) -> str:
+def _keep(name: str, value: str) -> None:
     secret_store().set(name, value)
     print(f"its secret is kept as `{name}`", file=sys.stderr)
-    return name
 
 
-def _show(entry: Entry, offer: Offer) -> None:
-    print(f"{entry.name} from {entry.registry}: {one_line(offer.source)}", file=sys.stderr)
+def _show(entry: Entry, prepared: Prepared) -> None:
+    print(f"{entry.name} from {entry.registry}: {one_line(prepared.source)}", file=sys.stderr)
     if entry.provenance is not None:
         built = entry.provenance
         told = [text for text in (built.signer_identity, built.repository_uri) if text]
         print(f"built by {one_line(', '.join(told) or 'nobody that is named')}", file=sys.stderr)
+    if prepared.signed:
+        print("its signature is by the key that the registry names", file=sys.stderr)
     if entry.oauth is not None:
         print("its users sign in at it when it first wants to know them", file=sys.stderr)

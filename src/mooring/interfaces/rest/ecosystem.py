@@ -64,9 +64,12 @@ class Ecosystem:
             *workloads,
             *self.clients.table(),
             *takeovers.table(),
-            *RegistryOperations(self._registries).table(),
+            *RegistryOperations(self._registries, self._keep).table(),
             *SecretOperations(self.secrets, self._environment).table(),
         ]
+
+    def _keep(self, name: str, value: str) -> None:
+        open_store(self.secrets).set(name, value)
 
     def _store(self) -> SecretStore | None:
         try:

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from mooring.ecosystem.registry.entry import Entry
+from mooring.ecosystem.registry.preparing import Keep, Prepared, Wish, prepare
 from mooring.ecosystem.registry.sources import Registries, Source
 from mooring.interfaces.rest.operations import Call, Operation
 
@@ -53,8 +54,10 @@ class Refreshed(Struct, frozen=True):
 class RegistryOperations:
     """What the API does with registries."""
 
-    def __init__(self, registries: Registries) -> None:
+    def __init__(self, registries: Registries, keep: Keep) -> None:
+        """`keep` stores a secret."""
         self._registries = registries
+        self._keep = keep
 
     def table(self) -> list[Operation]:
         return [
@@ -69,6 +72,11 @@ class RegistryOperations:
             Operation(
                 "GET", "/registry/servers/{name}/versions", "The versions of one server.", self.versions,
                 Versions, query=EntryQuery, errors=(404, 422),
+            ),
+            Operation(
+                "POST", "/registry/servers/{name}/run-config", "What to run it with, or what must be said "
+                "first; secrets among it are stored.", self.prepare, Prepared, Wish, query=EntryQuery,
+                errors=(404, 422), local=True,
             ),
             Operation("GET", "/registries", "List the registries.", self.sources, SourceList, errors=(422,)),
             Operation(
@@ -97,6 +105,15 @@ class RegistryOperations:
         return await asyncio.to_thread(
             self._registries.entry, call.path["name"], query.version, query.registry
         )
+
+    async def prepare(self, call: Call) -> Prepared:
+        query, wish = call.query, call.body
+        assert isinstance(query, EntryQuery)
+        assert isinstance(wish, Wish)
+        entry = await asyncio.to_thread(
+            self._registries.entry, call.path["name"], query.version, query.registry
+        )
+        return await asyncio.to_thread(prepare, entry, wish, self._keep)
 
     async def sources(self, _call: Call) -> SourceList:
         return SourceList(await asyncio.to_thread(self._registries.sources))

@@ -1,4 +1,4 @@
-"""Operations on clients' own servers: taking them over, and giving them back."""
+"""Operations on servers of others: importing a file of them, taking over a client's, and giving them back."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta, Struct, field
 
-from mooring.ecosystem.clients.registration import Plan
-from mooring.ecosystem.clients.table import ClientKind
 from mooring.ecosystem.clients.takeover import Surroundings, ids_in, write_servers
+from mooring.ecosystem.documents.editing import DocumentError
+from mooring.ecosystem.importers.found import FoundFile
 from mooring.ecosystem.importers.planning import (
     ImportPlan,
     as_run_config,
     plan_import,
     problems_of_run_config,
 )
+from mooring.ecosystem.importers.reading import read_servers
 from mooring.interfaces.rest.clients import Addresses, Changed, changed, client_of
 from mooring.interfaces.rest.operations import ApiError, Call, Operation
 from mooring.workloads.secrets.errors import NotSetUp
@@ -42,11 +44,25 @@ class TakeOverWish(Struct, frozen=True, forbid_unknown_fields=True):
     dry_run: Annotated[bool, Meta(description="Only say what would happen.")] = False
 
 
+class ImportWish(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of another program, and what is to become of the servers in it."""
+
+    document: Annotated[str, Meta(description="The text of the file.")]
+    file_name: Annotated[str, Meta(description="What it is called; it may tell the format.")] = ""
+    only: Annotated[list[str], Meta(description="Names there; empty: all.")] = field(
+        default_factory=list[str]
+    )
+    into: Annotated[
+        str | None, Meta(description="A mooring.yaml to write them into. Not given: run them here.")
+    ] = None
+    dry_run: Annotated[bool, Meta(description="Only say what would happen.")] = False
+
+
 class TakenServer(Struct, frozen=True):
-    """One server that was the client's own."""
+    """One server that was somebody else's."""
 
     id: str
-    name: Annotated[str, Meta(description="What the client calls it.")]
+    name: Annotated[str, Meta(description="What it is called there.")]
     remote: bool
     summary: str
     secrets: Annotated[int, Meta(description="How many of its values go into the secret store.")]
@@ -57,14 +73,19 @@ class MovedSecret(Struct, frozen=True):
     place: Annotated[str, Meta(description="Where it stood.")]
 
 
-class TakenOver(Struct, frozen=True):
-    """What was taken over; never a secret's value."""
+class Imported(Struct, frozen=True):
+    """What was imported; never a secret's value."""
 
     kind: str
     servers: list[TakenServer]
     secrets: list[MovedSecret]
     wanted_secrets: Annotated[dict[str, str], Meta(description="Secrets still to be stored, and for what.")]
     notes: list[str]
+
+
+class TakenOver(Imported, frozen=True):
+    """What was imported, and what the client was told instead."""
+
     client: Changed
 
 
@@ -101,6 +122,10 @@ class TakeOverOperations:
     def table(self) -> list[Operation]:
         return [
             Operation(
+                "POST", "/import", "Take servers from a file of another program.", self.import_, Imported,
+                ImportWish, errors=(409, 422), has_progress=True, local=True,
+            ),
+            Operation(
                 "POST", "/clients/{id}/take-over", "Make a client's own servers ours, and lead it to us.",
                 self.take_over, TakenOver, TakeOverWish, errors=(404, 409, 422), has_progress=True,
                 local=True,
@@ -114,33 +139,45 @@ class TakeOverOperations:
     async def take_over(self, call: Call) -> TakenOver:
         client, wish = client_of(call), call.body
         assert isinstance(wish, TakeOverWish)
-        target = None if wish.into is None else Path(wish.into)
-        if target is not None and not target.is_absolute():
-            raise ApiError(422, "client_file_unusable", "`into` must be an absolute path")
-        plan = await asyncio.to_thread(self._plan, client, wish, target)
+        target = _target(wish.into)
+        found = await asyncio.to_thread(self._around.found, client)
+        plan = await asyncio.to_thread(self._plan, found, wish.only, target)
         base = self._url() if target is None or wish.base_url is None else wish.base_url.rstrip("/")
         pointing = await asyncio.to_thread(self._around.pointing, client, plan, base)
         if not wish.dry_run:
-            await self._carry_out(call, plan, pointing, target)
-        return _taken(plan, pointing)
+            await self._carry_out(call, plan, target)
+            async with self._lock:
+                await asyncio.to_thread(self._around.point, pointing, plan, target)
+        return TakenOver(**msgspec.structs.asdict(_imported(plan)), client=changed(pointing))
 
-    def _plan(self, client: ClientKind, wish: TakeOverWish, target: Path | None) -> ImportPlan:
-        found = self._around.found(client)
+    async def import_(self, call: Call) -> Imported:
+        wish: ImportWish = call.body
+        target = _target(wish.into)
+        try:
+            found = await asyncio.to_thread(read_servers, wish.document, wish.file_name)
+        except DocumentError as error:
+            raise ApiError(422, "cannot_import", f"the document {error}", "mend it and try again") from error
+        plan = await asyncio.to_thread(self._plan, found, wish.only, target)
+        if not wish.dry_run:
+            await self._carry_out(call, plan, target)
+        return _imported(plan)
+
+    def _plan(self, found: FoundFile, only: list[str], target: Path | None) -> ImportPlan:
         taken = ids_in(target) if target else [server.id for server in self._addresses()]
         try:
             secrets = self._secrets().names()
         except NotSetUp:
             secrets = []
-        plan = plan_import(found, taken, secrets, wish.only, whole_headers=target is None)
+        plan = plan_import(found, taken, secrets, only, whole_headers=target is None)
         problems = (
             [] if target else [text for server in plan.servers for text in problems_of_run_config(server)]
         )
         if problems or not plan.servers:
             said = "; ".join(problems or plan.notes) or "there is nothing to take over"
-            raise ApiError(422, "cannot_take_over", said, "mend it in the client's file, or leave it out")
+            raise ApiError(422, "cannot_take_over", said, "mend it in the file, or leave it out")
         return plan
 
-    async def _carry_out(self, call: Call, plan: ImportPlan, pointing: Plan, target: Path | None) -> None:
+    async def _carry_out(self, call: Call, plan: ImportPlan, target: Path | None) -> None:
         """Secrets first: a server without its secret would fail, a secret without its server hurts nobody."""
         for moved in plan.secrets:
             await asyncio.to_thread(self._secrets().set, moved.name, moved.value)
@@ -148,11 +185,9 @@ class TakeOverOperations:
             await asyncio.to_thread(write_servers, target, plan)
         else:
             await self._run_all(call, plan)
-        async with self._lock:
-            await asyncio.to_thread(self._around.point, pointing, plan, target)
 
     async def _run_all(self, call: Call, plan: ImportPlan) -> None:
-        """All or none: the client keeps its own unless every one of them runs here."""
+        """All or none: whoever has them keeps them unless every one of them runs here."""
         started: list[str] = []
         try:
             for server in plan.servers:
@@ -169,8 +204,16 @@ class TakeOverOperations:
         return GivenBack(record.path, list(record.taken.values()), record.target)
 
 
-def _taken(plan: ImportPlan, pointing: Plan) -> TakenOver:
-    return TakenOver(
+def _target(into: str | None) -> Path | None:
+    if into is None:
+        return None
+    if not Path(into).is_absolute():
+        raise ApiError(422, "client_file_unusable", "`into` must be an absolute path")
+    return Path(into)
+
+
+def _imported(plan: ImportPlan) -> Imported:
+    return Imported(
         plan.kind,
         [
             TakenServer(
@@ -181,5 +224,4 @@ def _taken(plan: ImportPlan, pointing: Plan) -> TakenOver:
         [MovedSecret(moved.name, moved.place) for moved in plan.secrets],
         plan.wanted_secrets,
         list(plan.notes),
-        changed(pointing),
     )
