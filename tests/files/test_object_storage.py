@@ -156,6 +156,7 @@ def test_an_abandoned_upload_never_shows(endpoint: str, bucket: Any) -> None:
 
     asyncio.run(work())
     assert list(bucket.objects.all()) == []
+    assert list(bucket.multipart_uploads.all()) == [], "parts that nobody sees are paid for, too"
 
 
 def test_a_store_that_is_away_is_said_and_passes(tmp_path: Path) -> None:

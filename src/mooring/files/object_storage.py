@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, cast
@@ -131,7 +131,16 @@ class ObjectWriter:
         return self._hash.hexdigest()
 
     async def abandon(self) -> None:
-        """Parts without an end are never visible; the store forgets them by its own rules."""
-        if self._finished:
+        """Parts without an end are never visible, but they take room: so it gets an end, and goes.
+
+        Nobody knows its name. What we cannot end because the store, or we, go away first, the store forgets
+        by a rule of its own.
+        """
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        with suppress(Away):
+            if not self._finished:
+                with _reached():
+                    await writer.close()
             await self._storage.delete([self._blob])
-        self._writer = None
