@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import json
 import os
 import random
 import signal
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from tests.support.gateway import Gateway, http_server, running_gateway, stdio_s
 from tests.support.peers import SsePeer, StdioPeer
 
 from mooring.policy.audit.delegation import delegation_of
+from mooring.policy.audit.events import FILE_DOWNLOAD, FILE_UPLOAD, KNOWN_TYPES, TOOL_DRIFT
 from mooring.policy.audit.ledger import Ledger, SigningKey, head_file, rotated_files
 from mooring.policy.audit.streamed import FailureScan
 from mooring.policy.audit.verifying import public_key, verify
@@ -307,6 +310,49 @@ def test_the_beginning_of_an_answer_that_flows_through_is_kept_if_wanted(tmp_pat
         assert kept["bytes"] == len(said.body)
         assert said.body.decode().startswith(kept["truncated"])
         assert len(kept["truncated"]) == 200
+
+
+@pytest.mark.e2e
+def test_every_type_of_event_happens(tmp_path: Path) -> None:
+    """All that the documentation names, but for drift and files, which have tests of their own."""
+    servers = [stdio_server("one", tmp_path / "journal")]
+    settings: Json = {"audit": {"enabled": True}, "auth": {"mode": "api_key"}}
+    with running_gateway(tmp_path, servers, **settings) as gateway:
+        assert Caller(gateway.address, "one").initialize().status == 401
+        key = gateway.command("key", "create", "ann").stdout.strip()
+        caller = Caller(gateway.address, "one", {"Authorization": f"Bearer {key}"})
+        caller.initialize()
+        for method, params in (
+            ("ping", {}),
+            ("tools/list", {}),
+            ("tools/call", {"name": "echo", "arguments": {"text": "a"}}),
+            ("resources/list", {}),
+            ("resources/templates/list", {}),
+            ("resources/read", {"uri": "scripted://none"}),
+            ("resources/subscribe", {"uri": "scripted://none"}),
+            ("prompts/list", {}),
+            ("prompts/get", {"name": "greeting", "arguments": {"name": "ann"}}),
+            ("logging/setLevel", {"level": "error"}),
+            (
+                "completion/complete",
+                {"ref": {"type": "ref/prompt", "name": "greeting"}, "argument": ARGUMENT},
+            ),
+        ):
+            caller.request(method, params)
+        caller.post({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
+        with closing(http.client.HTTPConnection(caller.host, timeout=20)) as stream:
+            stream.request(
+                "GET",
+                caller.path,
+                headers={"Accept": "text/event-stream", **caller.headers, **caller.session},
+            )
+            assert stream.getresponse().status == 200
+        found = {event["type"] for event in events(gateway)}
+        assert found == KNOWN_TYPES - {TOOL_DRIFT, FILE_UPLOAD, FILE_DOWNLOAD}
+        assert {event["subjects"]["user"] for event in events(gateway)} == {"anonymous", "ann"}
+
+
+ARGUMENT = {"name": "name", "value": "a"}
 
 
 @pytest.mark.e2e
