@@ -146,6 +146,24 @@ def test_stop_start_restart_and_rm_by_name_by_group_and_all(person: Person, jour
         person("group", "rm", group)
 
 
+def test_whoever_stops_waiting_for_a_start_hears_that_it_goes_on(person: Person) -> None:
+    person("group", "list")  # the gateway runs
+    slow = ("python3", "-c", "import time; time.sleep(60)")
+    words = ("run", "--name", "slow", "--sandbox", "off", "--", *slow)
+    with subprocess.Popen(
+        person.command(*words), stderr=subprocess.PIPE, text=True, cwd=person.folder, env=person.environment
+    ) as waiting:
+        assert waiting.stderr is not None
+        assert waiting.stderr.readline().startswith("slow: ")
+        waiting.send_signal(signal.SIGINT)
+        _, told = waiting.communicate(timeout=60)
+    assert waiting.returncode == 1
+    assert told.endswith(
+        "slow goes on starting: see `mooring status slow`, or stop it with `mooring rm slow`\n"
+    )
+    assert person.status("slow") == "starting"
+
+
 def test_fifty_workloads_killed_with_their_daemon_come_back_and_nothing_is_left(
     person: Person, tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from mooring.interfaces.cli import run_guard
 from mooring.interfaces.cli.failure import Failed, Misused
-from mooring.interfaces.cli.output import one_line, styled, wants_colour
+from mooring.interfaces.cli.output import end_line, one_line, styled, wants_colour
 from mooring.interfaces.cli.run_api import Json, ask_with_progress
 from mooring.interfaces.cli.run_document import hidden_paths, read_document
 from mooring.interfaces.cli.run_progress import Progress
@@ -33,7 +33,11 @@ def run(arguments: argparse.Namespace) -> int:
             f"note: the sandbox hides `{path}` from it; to let it in, add `--volume {path}`", file=sys.stderr
         )
     progress = Progress()
-    workload = ask_with_progress(socket, "POST", "/api/v1/workloads", document, progress)
+    try:
+        workload = ask_with_progress(socket, "POST", "/api/v1/workloads", document, progress)
+    except KeyboardInterrupt:
+        _say_it_goes_on(progress)
+        return 1
     if arguments.format == "json":
         print(json.dumps(workload, indent=2, ensure_ascii=False))
         return 0
@@ -43,6 +47,16 @@ def run(arguments: argparse.Namespace) -> int:
         _sign_in(socket, name)
     print(f"see its tools: mooring tool list {name}", file=sys.stderr)
     return 0
+
+
+def _say_it_goes_on(progress: Progress) -> None:
+    """Whoever stops waiting for a download has not stopped it."""
+    end_line()
+    for name in progress.names:
+        print(
+            f"{name} goes on starting: see `mooring status {name}`, or stop it with `mooring rm {name}`",
+            file=sys.stderr,
+        )
 
 
 def _show(workload: Json) -> None:

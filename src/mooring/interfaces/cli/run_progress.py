@@ -32,6 +32,11 @@ class Progress:
         else:
             print(f"{name}: {one_line(text)}", file=self._stream, flush=True)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Those something has happened to."""
+        return tuple(self._texts)
+
     def clear(self) -> None:
         """Take the lines away: the result says it all."""
         if self._live and self._drawn:
