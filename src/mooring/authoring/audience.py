@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from typing import Any, Protocol
 
 from mooring.protocol.subscriptions import RESOURCE_UPDATED
@@ -66,6 +65,3 @@ class Audience:
             for listener in list(self.listeners):
                 if listener.wants(method, uri):
                     listener.tell(method, params)
-
-
-Push = Callable[[bytes], None]

@@ -34,9 +34,6 @@ class PostSink:
         self._log: StreamLog | None = None
         self._since = monotonic()
 
-    def add_headers(self, headers: Headers) -> None:
-        self._headers += headers
-
     def emit(self, message: bytes) -> None:
         if self._stream is not None or self.open():
             self._write(message)

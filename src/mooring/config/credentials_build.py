@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from mooring.policy.credentials.settings import PERSONAL, Provider, UpstreamAuth
+from mooring.policy.credentials.settings import Provider, UpstreamAuth
 from mooring.transports.http_client import ClientPool, Origin, TlsContext, shared_tls_context
 from mooring.transports.http_limits import ClientLimits
 
@@ -206,11 +206,6 @@ class Credentials:
 
         grants = self._known[party.key] = Grants(party, self.store)
         return grants
-
-
-def is_personal(auth: UpstreamAuth) -> bool:
-    """Whether what the server is shown depends on who calls."""
-    return auth.type in PERSONAL
 
 
 def _server_party(server_id: str, url: str, auth: UpstreamAuth) -> Party:

@@ -15,8 +15,6 @@ LEGACY_VERSIONS: Final = (V2025_11_25, V2025_06_18, V2025_03_26, V2024_11_05)
 MODERN_VERSIONS: Final = (V2026_07_28,)
 LATEST_LEGACY: Final = V2025_11_25
 LATEST_MODERN: Final = V2026_07_28
-ASSUMED_WITHOUT_HEADER: Final = V2025_03_26
-"""What 2025-06-18 tells a server to assume when a request names no revision."""
 
 
 class Era(Enum):

@@ -24,9 +24,8 @@ class Located:
     start: int
     end: int = 0
     content: "list[Located]" = field(default_factory=_nothing)
-    # Just after the `[` and at the `]` of the content.
+    # Just after the `[` of the content.
     content_start: int | None = None
-    content_end: int | None = None
     # The values of `attrs` and `text`.
     attrs: tuple[int, int] | None = None
     text: tuple[int, int] | None = None
@@ -93,7 +92,6 @@ def _content(source: str, at: int, made: Located, depth: int) -> int:
         at = _skip(source, child.end)
         if source[at] not in ",]":
             raise JSONDecodeError("`,` or `]` was expected", source, at)
-    made.content_end = at
     made.node["content"] = [child.node for child in made.content]
     return at + 1
 

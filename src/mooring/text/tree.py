@@ -36,10 +36,6 @@ INLINE_TYPES = frozenset({
 # Nodes whose children are inline.
 TEXT_BLOCKS = frozenset({"paragraph", "heading", "taskItem", "decisionItem", "caption", "codeBlock"})
 
-BLOCK_TYPES = (
-    CONTENT_REQUIRED | TEXT_BLOCKS | {"rule", "media", "blockCard", "embedCard", "extension", "syncBlock"}
-)
-
 RAW_EXTENSION = "mooring.raw"
 
 

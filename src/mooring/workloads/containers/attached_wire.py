@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from aiodocker.stream import Message, Stream
@@ -64,6 +63,3 @@ class AttachedWire(LineWire):
             self._held.said(message.data)
             return
         self.receive_bytes(message.data)
-
-
-NewAttachment = Callable[[], Awaitable[Attachment]]
