@@ -174,6 +174,44 @@ def test_several_at_once_cost_no_more_and_each_goes_to_whom_it_belongs(gateway: 
     nothing_is_left(gateway)
 
 
+@pytest.mark.parametrize("server", [*KINDS, "own"])
+def test_the_large_answers_of_a_batch_wait_for_each_other_on_disk(gateway: Gateway, server: str) -> None:
+    headers = session_headers(gateway, server, "2025-03-26")
+    Call(gateway, server, {}, headers).digest()
+    before = forget_peak(gateway)
+    large, count = SIZE // 8, 16
+    batch = [
+        {
+            "jsonrpc": "2.0",
+            "id": number,
+            "method": "tools/call",
+            "params": tool_params("large", {"bytes": large if number else 1, "kind": "text"}),
+        }
+        for number in range(count)
+    ]
+    connection = http.client.HTTPConnection(gateway.host, gateway.port, timeout=4 * LIMIT_SECONDS)
+    with closing(connection):
+        given = {"Content-Type": "application/json", "Accept": "application/json", **headers}
+        connection.request("POST", f"/mcp/{server}", json.dumps(batch), given)
+        response = connection.getresponse()
+        found = [hashlib.sha256(answer).hexdigest() for answer in answers_in(response)]
+    wanted = [expected("text", large if number else 1, LEGACY, number) for number in range(count)]
+    assert sorted(found) == sorted(wanted)
+    assert peak_bytes(gateway) - before < 2 * AT_MOST
+    nothing_is_left(gateway)
+
+
+def answers_in(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    """The answers of a batch one by one, each as it was written."""
+    text = response.read()
+    assert (text[:1], text[-1:]) == (b"[", b"]")
+    start = 1
+    for found in re.finditer(rb'\},(?=\{"jsonrpc")', text):
+        yield text[start : found.start() + 1]
+        start = found.end()
+    yield text[start:-1]
+
+
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", LEGACY])
 @pytest.mark.parametrize("form", ["json", "stream"])
 @pytest.mark.parametrize("server", ["http", "own"])

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Raw
 
@@ -22,6 +22,8 @@ from mooring.protocol.lifecycle import Phase
 from mooring.protocol.versions import negotiate_legacy
 
 log = logging.getLogger(__name__)
+RELAYABLE: Final = True
+"""Nobody has to look inside an answer until somebody in the chain says so."""
 
 
 class Dispatcher:
@@ -50,8 +52,6 @@ class Dispatcher:
         envelope: Envelope,
         data: bytes,
         sink: Sink,
-        *,
-        relayable: bool = False,
     ) -> None:
         """A request in a session; what is illegal in its state is refused and changes nothing."""
         method = envelope.method or ""
@@ -69,7 +69,7 @@ class Dispatcher:
             sink.answer(jsonrpc.error(envelope.id, error.encode()))
             return
         exchange = Exchange(
-            server, client, envelope, method, body, sink, relayable, None, key, caller=client.caller
+            server, client, envelope, method, body, sink, RELAYABLE, None, key, caller=client.caller
         )
         client.running[key] = exchange
         server.start(exchange)
@@ -146,7 +146,6 @@ class Dispatcher:
         read: meta.Meta,
         version: str,
         headers: bytes | None = None,
-        relayable: bool = False,
         caller: Caller = NOBODY,
     ) -> None:
         """A request that stands alone; its metadata has been checked."""
@@ -172,7 +171,7 @@ class Dispatcher:
             envelope.method or "",
             body,
             sink,
-            relayable,
+            RELAYABLE,
             headers,
             key,
             params,

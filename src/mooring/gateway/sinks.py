@@ -18,7 +18,7 @@ from mooring.protocol.sse import encode_event
 from mooring.transports.event_streams import STREAM_HEADERS, EventOutlet, StreamLog, encode_kept
 from mooring.transports.http_reply import JSON_HEADERS, Reply
 from mooring.transports.http_request import Request
-from mooring.transports.spool import Kept
+from mooring.transports.spool import Kept, spilled
 from mooring.transports.wire import Leg, Relay
 
 log = logging.getLogger(__name__)
@@ -282,7 +282,7 @@ class BatchSink:
     def __init__(self, inner: PostSink | ChannelSink, requests: int) -> None:
         self._inner = inner
         self._missing = requests
-        self._answers: list[bytes] = []
+        self._answers: list[bytes | Kept] = []
 
     def bind(self, exchange: Exchange) -> None:
         """Batches are older than cancelling by closing."""
@@ -295,7 +295,7 @@ class BatchSink:
 
     def answer(self, message: bytes, status: int = 200) -> None:
         del status
-        self._answers.append(message)
+        self._answers.append(spilled(message))  # the others may take long, and be as large
         self._one_less()
 
     def relay(self, relay: Relay) -> None:
@@ -303,7 +303,8 @@ class BatchSink:
         raise AssertionError("answers in a batch are whole messages")
 
     def keep(self, kept: Kept) -> None:
-        self.answer(kept.load())
+        self._answers.append(kept)
+        self._one_less()
 
     def drop(self) -> None:
         self._one_less()
@@ -319,11 +320,16 @@ class BatchSink:
 
     def _one_less(self) -> None:
         self._missing -= 1
-        if self._missing == 0:
-            if self._answers:
-                self._inner.answer(b"[" + b",".join(self._answers) + b"]")
-            else:
-                self._inner.drop()
+        if self._missing > 0:
+            return
+        if not self._answers:
+            self._inner.drop()
+            return
+        small = [answer for answer in self._answers if isinstance(answer, bytes)]
+        if len(small) == len(self._answers):
+            self._inner.answer(b"[" + b",".join(small) + b"]")
+        else:
+            self._inner.keep(Kept.array(self._answers))
 
 
 class _Data(msgspec.Struct):

@@ -142,9 +142,7 @@ class McpEndpoint:
             if not extra:  # the next request with this head is of this session too
                 request.memo.value = client, caller
             sink = PostSink(reply, tracer, client.alias, client, extra)
-            self._dispatcher.legacy_request(
-                self._server, client, envelope, request.body, sink, relayable=True
-            )
+            self._dispatcher.legacy_request(self._server, client, envelope, request.body, sink)
 
     def _is_open(self, session_id: bytes, caller: Caller) -> bool:
         try:
@@ -256,7 +254,6 @@ class McpEndpoint:
             read=read,
             version=head.version,
             headers=head.given,
-            relayable=True,
             caller=caller,
         )
 

@@ -105,9 +105,7 @@ class SseEndpoint:
             elif not envelope.id:
                 self._dispatcher.legacy_notification(self._server, client, envelope, data)
             else:
-                self._dispatcher.legacy_request(
-                    self._server, client, envelope, data, sink, relayable=not batch
-                )
+                self._dispatcher.legacy_request(self._server, client, envelope, data, sink)
 
     def keep_alive(self, now: float) -> None:
         for outlet in self._outlets:

@@ -162,8 +162,7 @@ class StdioConnection:
         elif sink is self._sink and envelope.method != "initialize" and meta.names_revision(envelope.params):
             self._on_modern(envelope, data)
         else:
-            alone = sink is self._sink
-            self._dispatcher.legacy_request(self._server, self._client, envelope, data, sink, relayable=alone)
+            self._dispatcher.legacy_request(self._server, self._client, envelope, data, sink)
 
     def _on_modern(self, envelope: Envelope, data: bytes) -> None:
         try:
@@ -185,7 +184,6 @@ class StdioConnection:
             params=params,
             read=read,
             version=version,
-            relayable=True,
             caller=self._client.caller,
         )
 

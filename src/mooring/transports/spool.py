@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 log = logging.getLogger("mooring.wire")
 
@@ -76,6 +76,15 @@ class Kept:
         self._parts = parts
         self._in_one_line = in_one_line
         self.length = sum(len(part) if isinstance(part, bytes) else part[2] - part[1] for part in parts)
+
+    @classmethod
+    def array(cls, items: Iterable[bytes | Kept]) -> Self:
+        """Several JSON values as one array."""
+        parts: list[bytes | Slice] = []
+        for item in items:
+            parts.append(b"," if parts else b"[")
+            parts += [item] if isinstance(item, bytes) else item._parts
+        return cls(*parts, b"]")
 
     def as_line(self, before: bytes, after: bytes) -> Kept:
         """The same JSON between two other things, where a line break would have a meaning."""
