@@ -190,11 +190,47 @@ def test_its_guards_are_ours(tmp_path: Path) -> None:
         ({"sessions": {"max_active": "many"}}, "sessions.max_active"),
         ({"nonsense": {"a": 1}}, "nonsense"),
         ({"core": {"port": "http"}}, "core.port"),
+        ({"core": {"auth": {"enabled": "nope", "token": "x"}}}, "core.auth.enabled"),
+        ({"core": {"cors": {"enabled": "nope"}}}, "core.cors.enabled"),
+        ({"core": {"log_level": "loud"}}, "core.log_level"),
+        ({"core": {"defaults": {"tool_call_timeout_seconds": "soon"}}}, "core.defaults.tool_call_timeout"),
+        ({"core": {"tool_description_policy": {"mode": "shout"}}}, "core.tool_description_policy.mode"),
+        ({"core": {"upstream_ping": {"failure_threshold": 0}}}, "core.upstream_ping.failure_threshold"),
+        ({"storage": {"lock_mode": "sometimes"}}, "storage.lock_mode"),
+        ({"state_persistence": {"type": "cloud"}}, "state_persistence.type"),
+        (_one(tool_defaults={"allow_raw_output": "x"}), "servers[0].tool_defaults.allow_raw_output"),
+        (_one(tool_defaults=["x"]), "servers[0].tool_defaults"),
+        (_one(adapters=["x"]), "servers[0].adapters[0]"),
+        (_one(upstream={"url": "http://x/mcp", "insecure_tls": 5}), "servers[0].upstream.insecure_tls"),
+        (
+            _one(upstream={"url": "http://x/mcp", "client_headers": ["a"]}),
+            "servers[0].upstream.client_headers",
+        ),
     ],
 )
 def test_what_cannot_be_kept_is_an_error_that_names_the_key(tmp_path: Path, more: Json, wrong: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(f"`{wrong}")):
         load_with_notes(adapter_file(tmp_path, **more), environment={})
+
+
+def test_what_a_variable_holds_is_what_its_key_wants(tmp_path: Path) -> None:
+    more = {
+        "core": {
+            "auth": {"enabled": "${AUTH:-false}", "token": "${TOKEN:-7}"},
+            "cors": {"enabled": "${CORS:-false}", "allowed_origins": ["https://a.example"]},
+            "defaults": {"tool_call_timeout_seconds": "${SECONDS:-5}"},
+        },
+        "uploads": {"max_file_bytes": "${SIZE:-2Mi}", "ttl_seconds": "${TTL:-90}"},
+    }
+    config = load_with_notes(adapter_file(tmp_path, **more), environment={"TTL": "91"}).config
+    assert (config.auth.mode, config.cors.allowed_origins) == ("none", [])
+    assert config.servers[0].timeouts.call_seconds == 5
+    assert (config.uploads.max_file_bytes, config.uploads.ttl_seconds) == (2 * 1024**2, 91)
+    on = load_with_notes(adapter_file(tmp_path, **more), environment={"AUTH": "true"}).config
+    assert (on.auth.mode, on.auth.shared_token) == ("shared_token", "7")
+    with pytest.raises(ConfigError, match="not what the environment variable holds") as wrong:
+        load_with_notes(adapter_file(tmp_path, **more), environment={"AUTH": "s3cret"})
+    assert "s3cret" not in str(wrong.value)
 
 
 @contextmanager

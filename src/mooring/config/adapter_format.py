@@ -10,6 +10,7 @@ import re
 from typing import Any, cast
 
 from mooring.config import adapter_keys as keys
+from mooring.config import adapter_values
 from mooring.config.problems import KeyPath, key_text
 from mooring.config.source import Document
 
@@ -27,8 +28,9 @@ def is_adapter(value: object) -> bool:
 
 
 def translate(document: Document) -> tuple[str, ...]:
-    """Rewrite the document into our own keys; the answer says what was decided."""
-    return _Translation(document).run()
+    """Rewrite the document into our own keys; the answer says what was decided. With values that are wrong
+    nothing is made of it."""
+    return _Translation(document).run() if adapter_values.check(document) else ()
 
 
 class _Translation:

@@ -64,12 +64,15 @@ def load_with_notes(
     expand_variables(document, variables)
     expand_secrets(document, variables)
     notes: tuple[str, ...] = ()
+    given = document.value
     if desktop.is_desktop(document.value):
         notes = desktop.translate(document, default_data_directory(variables))
     elif run_config_file.is_run_config(document.value):
         notes = run_config_file.translate(document, default_data_directory(variables))
     elif adapter_format.is_adapter(document.value):
         notes = adapter_format.translate(document)
+        if document.value is given:  # it was not translated, and is none of ours
+            _stop_on_problems(path, document)
     if listen is not None:
         document.value["listen"] = listen
         document.positions.pop(("listen",), None)
