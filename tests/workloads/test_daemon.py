@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from tests.support.gateway import Journal, scripted_command
-from tests.support.peers import StreamablePeer
+from tests.support.peers import StdioPeer, StreamablePeer
 from tests.support.waiting import eventually
 from tests.workloads.daemon import Person, alive, somebody
 from tests.workloads.test_sandbox_http import SERVER
@@ -275,6 +275,24 @@ def test_idle_servers_stop_and_the_next_call_starts_them(person: Person, journal
     assert not any(alive(pid) for pid in journal.pids())
     assert "awake" in json.dumps(call(person, "one", "awake"))
     assert person.status("one") == "running"
+
+
+def test_a_server_stays_up_when_its_last_client_leaves(person: Person, journal: Journal) -> None:
+    person.run_scripted("one", journal, "--idle-stop", "never")
+    [own] = person.workload("one")["pids"]
+    with StdioPeer(Address(person), "one") as peer:  # type: ignore[arg-type]
+        assert "hello" in json.dumps(peer.tool("echo", {"text": "hello"}))
+        eventually(lambda: own not in person.workload("one")["pids"], "the spare process to go")
+        [theirs] = person.workload("one")["pids"]
+    seen: set[str] = set()
+
+    def another() -> bool:
+        found = person.workload("one")
+        seen.add(found["status"])
+        return found["pids"] not in ([], [theirs])
+
+    eventually(another, "a process of our own again")
+    assert seen == {"running"}
 
 
 def test_logs_show_the_server_and_what_was_done_with_it_apart(person: Person, tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ from mooring.workloads.supervisor_pulse import PING_SECONDS, Pulse
 
 log = logging.getLogger(__name__)
 
+SPARE_SECONDS: Final = 2.0
+"""Between one client and the next nothing need run for so long."""
 _UNKNOWN: Final = 401
 _UNAUTHORIZED: Final = (_UNKNOWN, 403)
 _ENDING: Final = (Phase.STOPPING, Phase.REMOVING)
@@ -348,10 +350,15 @@ class Workload:
         elif self._is_silent(now) and not self._asking:
             self._do(self._ask_for_life(process))
 
-    def _is_idle(self, now: float) -> bool:
+    @property
+    def _has_no_process(self) -> bool:
+        """The last client left and took its process along, or every one was given up as idle."""
         upstream = self.server.upstream
-        if self.is_stdio and not upstream.sessions and not upstream.is_opening:
-            return now - self._used_at > 2.0  # nothing runs: every process was given up as idle
+        return self.is_stdio and not upstream.sessions and not upstream.is_opening
+
+    def _is_idle(self, now: float) -> bool:
+        if self.policy.lazy and self._has_no_process:
+            return now - self._used_at > SPARE_SECONDS
         longest = self.policy.idle_stop_seconds
         return longest is not None and now - self._used_at > longest and not self.config.is_remote
 
@@ -365,7 +372,9 @@ class Workload:
             self.hear(events.Answered(monotonic(), process))
 
     def _is_silent(self, now: float) -> bool:
-        return not self.server.exchanges and now - (self.status.alive_at or 0.0) >= PING_SECONDS
+        """Nobody heard of it lately; where no process is left, what is kept up gets one of our own again."""
+        patience = SPARE_SECONDS if self._has_no_process else PING_SECONDS
+        return not self.server.exchanges and now - (self.status.alive_at or 0.0) >= patience
 
     async def _ask_for_life(self, process: int) -> None:
         self._asking = True
