@@ -211,6 +211,14 @@ def test_setup_registers_every_client_that_is_found(mooring: Command) -> None:
     assert words == ["proxy", "stdio", "notes", "--config", str(mooring.home / "mooring.yaml")]
 
 
+def test_a_group_that_is_not_there_is_said(mooring: Command) -> None:
+    file = cursor(mooring)
+    for words in (("register", "cursor"), ("setup",)):
+        said = mooring.refusal("client", *words, "--group", "wrok", "--yes")
+        assert "no server is in a group called `wrok`; there are: `default`" in said
+    assert not file.exists()
+
+
 def test_without_a_gateway_the_file_says_which_servers_are_in_a_group_and_how_they_are_known(
     mooring: Command,
 ) -> None:

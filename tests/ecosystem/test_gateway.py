@@ -177,6 +177,14 @@ def test_a_group_that_goes_without_its_workloads_is_gone_from_its_clients(gatewa
     assert names_in(file) == []
 
 
+def test_a_client_is_not_registered_for_a_group_that_is_not_there(gateway: Running) -> None:
+    (gateway.mooring.home / ".cursor").mkdir()
+    words = ("client", "register", "cursor", "--socket", str(gateway.socket), "--yes", "--group")
+    assert "no group is called `work`; there are: `default`" in gateway.mooring.refusal(*words, "work")
+    gateway.ask("POST", "/groups", {"name": "work"})
+    gateway.mooring.ok(*words, "work")
+
+
 def test_a_group_names_the_clients_that_see_it(gateway: Running) -> None:
     for folder in (".cursor", ".kimi", ".factory"):
         (gateway.mooring.home / folder).mkdir()

@@ -26,6 +26,11 @@ def rows(socket: Path) -> list[dict[str, object]]:
     return [{**row, "entries": row["servers"]} for row in found]
 
 
+def check_group(socket: Path, group: str) -> None:
+    """A group may be empty; one that is not there is an error that names those there are."""
+    ask(socket, "GET", path_of("groups", group))
+
+
 def register(socket: Path, client: ClientKind, arguments: argparse.Namespace) -> None:
     wish = {
         "group": arguments.group,

@@ -84,6 +84,7 @@ def setup(arguments: argparse.Namespace) -> int:
     """Register the clients found here, after asking for each."""
     book = client_book(arguments)
     servers = server_addresses(arguments)
+    _check_wish(arguments, servers)
     found = [client for client in CLIENTS if client.is_installed(client_places())]
     if not found:
         raise Failed("no client was found here: `mooring client status --all` lists those we know")
@@ -103,7 +104,7 @@ def register(arguments: argparse.Namespace) -> int:
     """Register the named clients."""
     book = client_book(arguments)
     servers = server_addresses(arguments)
-    _check_servers(arguments, servers)
+    _check_wish(arguments, servers)
     for client in _named(arguments.clients):
         if not client.is_installed(client_places()) and not arguments.create:
             raise Failed(
@@ -202,11 +203,20 @@ def _wish(arguments: argparse.Namespace) -> Registration:
     return Registration(group=arguments.group, servers=list(arguments.server) or None)
 
 
-def _check_servers(arguments: argparse.Namespace, servers: list[ServerAddress]) -> None:
+def _check_wish(arguments: argparse.Namespace, servers: list[ServerAddress]) -> None:
+    """A mistyped name would register a client for nothing, for ever."""
     known = {server.id for server in servers}
     for wanted in arguments.server:
         if wanted not in known:
             raise no_such_server(wanted, known)
+    groups = sorted({server.group for server in servers})
+    if arguments.group is None or arguments.group in groups:
+        return
+    socket = client_api.gateway_for(arguments)
+    if socket is None:
+        listed = ", ".join(f"`{group}`" for group in groups) or "none"
+        raise Failed(f"no server is in a group called `{arguments.group}`; there are: {listed}")
+    client_api.check_group(socket, arguments.group)
 
 
 def _named(identifiers: list[str]) -> list[ClientKind]:
