@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,3 +150,51 @@ def test_headers_that_claim_an_identity_change_nothing_in_the_audit(vault: Vault
     events = vault.events()[before:]
     assert {event["subjects"]["user"] for event in events} == {"anonymous"}
     assert {event["source"]["value"] for event in events} == {"127.0.0.1"}
+
+
+ONE_OF_TWO = {
+    "the name": '{"name":"read","name":"open","arguments":{}}',
+    "the arguments": '{"name":"open","arguments":{"text":"1"},"arguments":{"text":"2"}}',
+    "an argument": '{"name":"open","arguments":{"text":"1","text":"2"}}',
+}
+WATCHING: dict[str, Json] = {
+    "rates": {"limits": {"rate": [{"count": 99, "seconds": 9, "per": ["tool"], "methods": ["tools/call"]}]}},
+    "concurrency": {"limits": {"concurrency": [{"count": 9, "per": ["tool"]}]}},
+    "audit": {"audit": {"enabled": True}},
+    "metrics": {"telemetry": {"prometheus": True}},
+}
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+@pytest.mark.parametrize("watching", WATCHING)
+def test_what_is_counted_and_written_down_is_what_the_server_reads(
+    tmp_path: Path, watching: str, era: str
+) -> None:
+    """A server may take the first of two members of one name where we take the last."""
+    shelf = Shelf(tmp_path / "s", tool("read"), tool("open"))
+    with (
+        shelf.http("one", era) as server,
+        running_gateway(tmp_path, [server], **WATCHING[watching]) as gateway,
+    ):
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        for params in ONE_OF_TWO.values():
+            for _ in range(2):  # the second may take a shorter way
+                call = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":' + params + "}"
+                assert "result" in caller.post(call.encode()).message
+        raw = shelf.journal.raw("tools/call")
+        assert len(raw) == 2 * len(ONE_OF_TWO)
+        for text in raw:
+            assert text.count('"name"') == (2 if era == "modern" and "clientInfo" in text else 1), text
+            assert text.count('"arguments"') == 1
+            assert text.count('"text"') <= 1
+
+
+def test_arguments_that_differ_in_case_are_nobodys_business_where_no_rule_reads_them(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path / "s", tool("read"))
+    settings = WATCHING["audit"] | WATCHING["metrics"]
+    with shelf.http("one") as server, running_gateway(tmp_path, [server], **settings) as gateway:
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        assert "result" in caller.tool("read", {"x": "a", "X": "b"}).message
+        assert shelf.calls()[-1]["arguments"] == {"x": "a", "X": "b"}

@@ -36,16 +36,34 @@ def normalize(exchange: Exchange) -> None:
     for key in parts:
         if key not in _RULED and key.casefold() in _RULED:
             raise InvalidParams(f"`{key}` is not a member of params; `{key.casefold()}` is")
-    is_compact = jsonrpc.is_compact_request(exchange.body, envelope) and jsonrpc.is_compact(raw, parts)
-    arguments = parts.get("arguments")
-    if arguments is not None and memoryview(arguments)[0] == _BRACE:
-        inner = jsonrpc.members(arguments)
-        _refuse_alike(inner)
-        if not jsonrpc.is_compact(arguments, inner):
-            is_compact = False
-            parts["arguments"] = Raw(jsonrpc.assemble(inner))
+    _refuse_alike(_arguments(parts))
+    _write_once(exchange, parts)
+
+
+def write_once(exchange: Exchange) -> None:
+    """As `normalize`, for whoever only counts or writes down what is called: nothing is refused."""
+    envelope = exchange.envelope
+    if envelope.params and not (
+        exchange.read_call() is not None and jsonrpc.is_compact_request(exchange.body, envelope)
+    ):
+        _write_once(exchange, jsonrpc.members(envelope.params))
+
+
+def _write_once(exchange: Exchange, parts: dict[str, Raw]) -> None:
+    envelope = exchange.envelope
+    is_compact = jsonrpc.is_compact_request(exchange.body, envelope)
+    is_compact = is_compact and jsonrpc.is_compact(envelope.params, parts)
+    inner = _arguments(parts)
+    if inner and not jsonrpc.is_compact(parts["arguments"], inner):
+        is_compact = False
+        parts["arguments"] = Raw(jsonrpc.assemble(inner))
     if not is_compact:
         exchange.set_params(jsonrpc.assemble(parts))
+
+
+def _arguments(parts: Mapping[str, Raw]) -> dict[str, Raw]:
+    raw = parts.get("arguments")
+    return jsonrpc.members(raw) if raw is not None and memoryview(raw)[0] == _BRACE else {}
 
 
 def _refuse_alike(arguments: Mapping[str, Raw]) -> None:

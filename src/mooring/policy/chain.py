@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from mooring.gateway.exchange import Exchange, Handler, Middleware
-from mooring.gateway.normalizing import normalize
+from mooring.gateway.normalizing import normalize, write_once
 from mooring.policy.catalogue import Catalogue
 from mooring.policy.items import (
     ABOUT,
@@ -168,6 +168,7 @@ class Fused:
         for observer in self._observers:
             observer.began(exchange)
         try:
+            write_once(exchange)
             for check in self._checks:
                 check(exchange)
             catalogue = self._catalogue
@@ -244,6 +245,8 @@ class Fused:
 
     async def _check(self, exchange: Exchange, handler: Handler) -> None:
         if exchange.guard is None:  # else it has passed these on its way in
+            if exchange.method in ABOUT:
+                write_once(exchange)
             for check in self._checks:
                 check(exchange)
         catalogue = self._catalogue
