@@ -32,6 +32,10 @@ FILE_UPLOAD: Final = "file_upload"
 FILE_DOWNLOAD: Final = "file_download"
 CHECKPOINT: Final = "checkpoint"
 RECOVERED: Final = "recovered"
+KNOWN_TYPES: Final = frozenset(
+    {*TYPES.values(), SSE_CONNECTION, HTTP_REQUEST, "mcp_notification", "mcp_request", TOOL_DRIFT}
+    | {FILE_UPLOAD, FILE_DOWNLOAD}
+)
 
 _LINE_ENDS: Final = {ord(mark): f"\\u{ord(mark):04x}" for mark in "\u2028\u2029\u0085"}
 
