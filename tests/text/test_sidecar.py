@@ -115,9 +115,28 @@ def test_a_new_paragraph_lands_after_the_one_before_it() -> None:
     assert [plain_text(each) for each in after["content"][0]["content"]] == ["one", "new", "two"]
 
 
+@pytest.mark.parametrize("dialect", ["plain", "extended"])
+def test_a_moved_block_is_the_original_in_another_place(dialect: str) -> None:
+    table = rows(head("a", "b"), [cell(p("one"), background="#deebff"), cell(p("x"))])
+    blocks = [p("first"), panel("info", p("note")) | {"localId": 1}, table, p("last")]
+    document = doc(*blocks)
+    sidecar = Sidecar(dialect)
+    shown = sidecar.render(document)
+    first, second, third, last = shown.markdown.rstrip("\n").split("\n\n")
+    restored = sidecar.restore("\n\n".join([third, first, last, second]), document, shown.snapshot)
+    assert restored.document["content"] == [table, blocks[0], blocks[3], blocks[1]]
+    assert {entry.detail.partition(" was ")[2] for entry in restored.report.entries} == {"moved by the edit"}
+
+
 def test_an_edited_title_goes_back_into_the_expand() -> None:
     document = doc(node("expand", [p("one")], title="More"))
     assert edited(document, "More", "Much more")["content"][0]["attrs"] == {"title": "Much more"}
+
+
+def test_an_edited_title_stays_when_everything_below_it_goes() -> None:
+    document = doc(node("expand", [p("one")], title="More of it"), p("end"))
+    after = edited(document, "of it**\n\none\n", "of that**\n")
+    assert after["content"][0] == node("expand", [{"type": "paragraph"}], title="More of that")
 
 
 def test_a_changed_item_keeps_the_ids_of_its_list() -> None:
@@ -174,6 +193,26 @@ CAPTIONED = PHOTO | {"content": [*PHOTO["content"], node("caption", [text("by ")
             ('"b"', '"c"'),
         ),
         (node("blockCard", url="/a"), "[/a](/a)", "[/b](/b)", ('"/a"', '"/b"')),
+        (
+            node(
+                "decisionList",
+                [node("decisionItem", [text("go")], state="DECIDED", localId="d")],
+                localId="l",
+            ),
+            "go",
+            "stay",
+            ('"go"', '"stay"'),
+        ),
+        (
+            node(
+                "decisionList",
+                [node("decisionItem", [text("go")], state="DECIDED", localId="d")],
+                localId="l",
+            ),
+            "DECIDED",
+            "UNDECIDED",
+            ("DECIDED", "UNDECIDED"),
+        ),
         (p(node("status", text="DONE", color="green", localId="s")), "DONE", "OPEN", ("DONE", "OPEN")),
         (p("by ", node("date", timestamp="86400000")), "01-02", "01-03", ("86400000", "172800000")),
     ],

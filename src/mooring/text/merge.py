@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from mooring.text.merge_cells import merge_cell, merge_row
-from mooring.text.merge_shown import AsShown, comparable, merge_file, renewed, with_changes
+from mooring.text.merge_shown import AsShown, comparable, merge_other, renewed, with_changes
 from mooring.text.report import Path, Report
 from mooring.text.simplify import PLAIN_MARKS, Simplifier
 from mooring.text.tree import Mark, Node, attributes, children, marks_of, sort_marks
@@ -46,7 +46,7 @@ class Merger:
         elif original["type"] in _CELLS and after["type"] in _CELLS:
             made = merge_cell(self, original, before, after, path)
         else:
-            made = merge_file(self, original, before, after, path)
+            made = merge_other(self, original, before, after, path)
         if made is not None:
             return made
         same = original["type"] == after["type"] and original["type"] in _CONTAINERS

@@ -15,6 +15,7 @@ from mooring.text.report import Path
 from mooring.text.tree import Node, attributes, canonical, children, compact_json, marks_of, paragraph, text
 
 _BRACKETED = re.compile(r"\[([^\[\]]+)\]")
+_STATE = re.compile(r"\[([^\[\]]+)\] ?")
 _CARDS = frozenset({"blockCard", "embedCard"})
 
 
@@ -92,12 +93,15 @@ class Merging(Protocol):
     def text_block(self, original: Node, before: Node, after: Node, path: Path) -> Node: ...
 
 
-def merge_file(merging: Merging, original: Node, before: Node, after: Node, path: Path) -> Node | None:
-    """An edited image, list of files or card, with everything that was not shown; None when it is another."""
+def merge_other(merging: Merging, original: Node, before: Node, after: Node, path: Path) -> Node | None:
+    """An edited image, list of files or decisions, or card: something that is shown as something else, with
+    everything that was not shown; None when it is another."""
     if original["type"] in _CARDS:
         return _card(original, after)
     if original["type"] == "mediaGroup":
         return _files(original, before, after)
+    if original["type"] == "decisionList":
+        return _decisions(merging, original, before, after, path)
     if original["type"] != "mediaSingle" or after["type"] != "mediaSingle":
         return None
     return _image(merging, original, before, after, path)
@@ -136,6 +140,33 @@ def _files(original: Node, before: Node, after: Node) -> Node | None:
             media = {**media, "attrs": {**attributes(media), "alt": words}}  # noqa: PLW2901
         made.append(media)
     return {**original, "content": made}
+
+
+def _decisions(merging: Merging, original: Node, before: Node, after: Node, path: Path) -> Node | None:
+    olds, news = children(before), children(after)
+    if after["type"] != "bulletList" or not len(olds) == len(news) == len(children(original)):
+        return None
+    made: list[Node] = []
+    for index, (decision, old, new) in enumerate(zip(children(original), olds, news, strict=True)):
+        if comparable(old) != comparable(new):
+            said = _decision(new)
+            if said is None:
+                return None
+            state, words = said
+            merged = merging.text_block(decision, words, words, (*path, "content", index))
+            decision = {**merged, "attrs": {**attributes(merged), "state": state}}  # noqa: PLW2901
+        made.append(decision)
+    return {**original, "content": made}
+
+
+def _decision(item: Node) -> tuple[str, Node] | None:
+    """The state in front, and the words after it."""
+    inline = [each for block in children(item) for each in children(block)]
+    found = _STATE.match(str(inline[0].get("text", ""))) if len(children(item)) == 1 and inline else None
+    if found is None or marks_of(inline[0]):
+        return None
+    rest = found.string[found.end() :]
+    return found[1], paragraph(*([text(rest)] if rest else []), *inline[1:])
 
 
 def _card(original: Node, after: Node) -> Node | None:

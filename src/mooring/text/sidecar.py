@@ -7,6 +7,7 @@ drop an attachment is refused.
 """
 
 import hashlib
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from difflib import SequenceMatcher
@@ -26,6 +27,8 @@ from mooring.text.tree import Node, attributes, canonical, children, compact_jso
 _MEDIA = frozenset({"media", "mediaInline"})
 # Less alike than this and two blocks are not versions of each other.
 _LIKENESS = 0.3
+# How many blocks further on a version of an edited block is looked for.
+_LOOKED_AT = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,24 +155,48 @@ class _Restoring:
         self._following: dict[Path, list[Node]] = {}
         self._titles: dict[Path, str] = {}
         self._leading: list[Node] = []
+        # Number of an edited block -> number of the unit that it is, in another place; and those units.
+        self._moved: dict[int, int] = {}
+        self._elsewhere: set[int] = set()
 
     def run(self, blocks: list[SourceBlock], markdown: str, found: Report) -> Node:
         """The document with the changed ones of these blocks; `found` is what reading all of them found."""
         lines = markdown.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         sources = ["\n".join(lines[block.start_line : block.end_line]).strip("\n") for block in blocks]
-        for operation, i1, i2, j1, j2 in _opcodes(self._texts, sources):
-            if operation != "equal":
-                near = self._units[min(i1, len(self._units) - 1)].path if self._units else ()
-                self._report.take(found, [each for block in blocks[j1:j2] for each in block.findings], near)
-                self._changed(i1, i2, blocks[j1:j2], sources[j1:j2])
+        changes = [each for each in _opcodes(self._texts, sources) if each[0] != "equal"]
+        self._find_moved(changes, sources)
+        for _, i1, i2, j1, j2 in changes:
+            near = self._units[min(i1, len(self._units) - 1)].path if self._units else ()
+            self._report.take(found, [each for block in blocks[j1:j2] for each in block.findings], near)
+            self._changed(range(i1, i2), range(j1, j2), blocks, sources)
         return self._rebuilt(self._document, (), self._leading)
 
-    def _changed(self, start: int, end: int, blocks: list[SourceBlock], sources: list[str]) -> None:
+    def _find_moved(self, changes: list[tuple[str, int, int, int, int]], sources: list[str]) -> None:
+        """A block that is gone here and stands there, word by word, was moved."""
+        gone: dict[str, list[int]] = {}
+        for _, i1, i2, _, _ in changes:
+            for index in range(i1, i2):
+                if not self._units[index].title:
+                    gone.setdefault(self._texts[index], []).append(index)
+        for _, _, _, j1, j2 in changes:
+            for number in range(j1, j2):
+                if gone.get(sources[number]):
+                    self._moved[number] = gone[sources[number]].pop(0)
+        self._elsewhere = set(self._moved.values())
+
+    def _changed(self, units: range, numbers: range, blocks: list[SourceBlock], sources: list[str]) -> None:
         """Pair the edited blocks with the units they replace; the rest was deleted or is new."""
-        at = start
-        anchor = start - 1
-        for block, source in zip(blocks, sources, strict=True):
-            partner = self._partner(at, end, source, len(blocks) == end - start)
+        at, end = units.start, units.stop
+        anchor = at - 1
+        staying = [index for index in units if index not in self._elsewhere]
+        same_count = len(staying) == sum(number not in self._moved for number in numbers)
+        for number in numbers:
+            block, source = blocks[number], sources[number]
+            if number in self._moved:
+                self._insert(anchor, [dict(self._units[self._moved[number]].original)])
+                continue
+            first = bisect_left(staying, at)
+            partner = self._partner(staying[first : first + _LOOKED_AT], source, same_count)
             if partner is None:
                 self._insert(anchor, block.nodes)
                 continue
@@ -180,11 +207,11 @@ class _Restoring:
         for left in range(at, end):
             self._delete(left)
 
-    def _partner(self, at: int, end: int, source: str, same_count: bool) -> int | None:
-        if at < end and same_count:
-            return at
+    def _partner(self, candidates: list[int], source: str, same_count: bool) -> int | None:
+        if candidates and same_count:
+            return candidates[0]
         best, likeness = None, _LIKENESS
-        for index in range(at, min(end, at + 20)):
+        for index in candidates:
             ratio = SequenceMatcher(None, self._texts[index].split(), source.split(), False).ratio()
             if ratio > likeness:
                 best, likeness = index, ratio
@@ -227,7 +254,8 @@ class _Restoring:
             self._titles[unit.path] = ""
         else:
             self._replaced[unit.path] = []
-        self._report.changed(unit.path, f"`{unit.original['type']}` was deleted by the edit")
+        what = "moved" if index in self._elsewhere else "deleted"
+        self._report.changed(unit.path, f"`{unit.original['type']}` was {what} by the edit")
 
     def _insert(self, anchor: int, nodes: list[Node]) -> None:
         if anchor < 0:
@@ -254,10 +282,9 @@ class _Restoring:
             added = self._fitted(self._following.get(here, []), item)
             made += added
             same = same and not added
-        result = item if same else {**item, "content": made or _filler(item)}
         if path in self._titles:
-            result = {**result, "attrs": {**attributes(result), "title": self._titles[path]}}
-        return result
+            item = {**item, "attrs": {**attributes(item), "title": self._titles[path]}}
+        return item if same else {**item, "content": made or _filler(item)}
 
     def _fitted(self, nodes: list[Node], parent: Node) -> list[Node]:
         return [each for node in nodes for each in fit.fit(node, parent["type"], self._report)]
@@ -279,8 +306,9 @@ def _is_empty(item: Node) -> bool:
 
 
 def _filler(item: Node) -> list[Node]:
-    """A column must hold something even when everything in it was deleted."""
-    return [{"type": "paragraph"}] if item["type"] in ("layoutColumn", "bodiedSyncBlock") else []
+    """A column, and what still has a title, must hold something even when everything in it was deleted."""
+    must = item["type"] in ("layoutColumn", "bodiedSyncBlock") or attributes(item).get("title")
+    return [{"type": "paragraph"}] if must else []
 
 
 def _opcodes(old: list[str], new: list[str]) -> Iterator[tuple[str, int, int, int, int]]:
