@@ -76,10 +76,14 @@ def test_proposals_are_shown_and_written_on_request(tmp_path: Path) -> None:
         assert {"type": "upload_consumer", "tools": ["measure"], "file_path_argument": "path"} in found
         target = tmp_path / "copy.yaml"
         run = json.dumps(server["workload"]["run"])
-        servers = f"servers:\n  # the only one\n  - id: files\n    workload: {{run: {run}}}\n"
+        entry = f"  - id: files\n    workload: {{run: {run}}}\n    group: {' '.join(['a long line'] * 12)}\n"
+        servers = f"servers:\n  # the only one\n{entry}"
         target.write_text(f"mooring: 1  # ours\n{servers}")
+        target.chmod(0o600)
         assert gateway.command("doctor", "--write", str(target)).returncode == 0
-        assert "# the only one" in target.read_text()
+        before, after = f"mooring: 1  # ours\n{servers}", target.read_text()
+        assert after.startswith(before), "what was there stays as it was written"
+        assert target.stat().st_mode & 0o777 == 0o600
         adapters = load_with_notes(target, environment={}).config.servers[0].adapters
         assert len(adapters) == len(found)
         again = gateway.command("doctor", "--write", str(target))

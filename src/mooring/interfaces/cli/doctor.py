@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any, cast
@@ -64,8 +66,11 @@ def _write(path: Path, found: dict[str, list[Proposal]]) -> int:
     """Into the servers' entries of the file, leaving everything else in it as it is."""
     yaml: Any = YAML()
     yaml.preserve_quotes = True
+    yaml.width = sys.maxsize
+    path = path.resolve()  # a link stays one
     try:
-        value = yaml.load(path.read_text(encoding="utf-8"))
+        given = path.read_text(encoding="utf-8")
+        value = yaml.load(given)
     except (OSError, YAMLError) as error:
         raise Failed(f"cannot read `{path}`: {reason_of(error)}") from error
     top = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
@@ -82,9 +87,13 @@ def _write(path: Path, found: dict[str, list[Proposal]]) -> int:
             server["adapters"] = [*have, *(one.as_config() for one in new)]
             added += len(new)
     if added:
+        if re.search(r"^servers:.*\n(?:\s*#.*\n|\s*\n)* +- ", given, re.MULTILINE):
+            yaml.indent(sequence=4, offset=2)
         text = io.StringIO()
         yaml.dump(value, text)
         temporary = path.with_name(f".{path.name}.new")
+        temporary.touch(mode=0o600)
+        shutil.copymode(path, temporary)
         temporary.write_text(text.getvalue(), encoding="utf-8")
         temporary.replace(path)
     print(f"{added} adapters added to {path}", file=sys.stderr)
