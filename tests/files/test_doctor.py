@@ -90,4 +90,4 @@ def test_proposals_are_shown_and_written_on_request(tmp_path: Path) -> None:
         assert "0 adapters added" in again.stderr
         missing = gateway.command("doctor", "nowhere")
         assert missing.returncode == 1
-        assert "there are: files" in missing.stderr
+        assert "there are: `files`" in missing.stderr
