@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from typing import Any
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
+KEPT = ("MOORING_TEST_CONTAINERS", "MOORING_DOCKER_SOCKET", "MOORING_PODMAN_SOCKET")
+"""Which tests are wanted, and where the engines are, is for whoever runs them to say."""
 SKIPPED_STATUS = 6
 """Neither passed nor failed (1), which `make test` would try again."""
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Nothing of ours runs on trio; a test of both event loops of asyncio says so itself."""
+    return "asyncio"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Nothing here sees or changes the secrets, keys and settings of whoever runs the tests."""
+    folder = tempfile.TemporaryDirectory(prefix="mooring-tests-")
+    config.add_cleanup(folder.cleanup)
+    for name in [name for name in os.environ if name.startswith("MOORING_") and name not in KEPT]:
+        del os.environ[name]
+    os.environ["XDG_DATA_HOME"] = f"{folder.name}/share"
+    os.environ["XDG_CONFIG_HOME"] = f"{folder.name}/config"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

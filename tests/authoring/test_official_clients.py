@@ -6,21 +6,19 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager
+from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import anyio
 import mcp
 import pytest
 from mcp.client.sse import sse_client
+from tests.support.official import MODES, connected
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 NODE = ROOT / "node_modules/node/bin/node"
 STDIO = [sys.executable, str(HERE / "scripted_server.py"), "stdio"]
-LIMIT_SECONDS = 40
 
 pytestmark = [
     pytest.mark.e2e,
@@ -41,29 +39,6 @@ def base() -> Generator[str]:
         finally:
             process.terminate()
             process.communicate(timeout=15)
-
-
-@asynccontextmanager
-async def connected(target: Any, mode: str) -> AsyncGenerator[mcp.Client]:
-    async def on_elicitation(context: Any, params: Any) -> Any:
-        return mcp.types.ElicitResult(action="accept", content={"colour": "blue"})
-
-    async def on_sampling(context: Any, params: Any) -> Any:
-        content = mcp.types.TextContent(type="text", text="hi")
-        return mcp.types.CreateMessageResult(role="assistant", content=content, model="m")
-
-    async def on_roots(context: Any) -> Any:
-        return mcp.types.ListRootsResult(roots=[mcp.types.Root(uri="file:///here")])  # pyright: ignore[reportArgumentType]
-
-    with anyio.fail_after(LIMIT_SECONDS):
-        async with mcp.Client(
-            target,
-            mode=mode,
-            elicitation_callback=on_elicitation,
-            sampling_callback=on_sampling,
-            list_roots_callback=on_roots,
-        ) as client:
-            yield client
 
 
 async def talk(client: mcp.Client) -> None:
@@ -95,7 +70,7 @@ async def talk(client: mcp.Client) -> None:
         await client.read_resource("item://99")
 
 
-@pytest.mark.parametrize("mode", ["legacy", "2026-07-28", "auto"])
+@pytest.mark.parametrize("mode", MODES)
 async def test_the_python_client_over_streamable_http(base: str, mode: str) -> None:
     async with connected(f"{base}/mcp", mode) as client:
         await talk(client)
@@ -106,7 +81,7 @@ async def test_the_python_client_over_http_sse(base: str) -> None:
         await talk(client)
 
 
-@pytest.mark.parametrize("mode", ["legacy", "2026-07-28", "auto"])
+@pytest.mark.parametrize("mode", MODES)
 async def test_the_python_client_over_stdio(mode: str) -> None:
     server = mcp.StdioServerParameters(command=STDIO[0], args=STDIO[1:])
     async with connected(server, mode) as client:

@@ -25,11 +25,6 @@ LIMIT_SECONDS = 20
 pytestmark = pytest.mark.e2e
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @contextmanager
 def serving(command: Any, *words: str, expect: str = "control socket") -> Iterator[list[str]]:
     """`mooring serve` until the line that says it is ready; what it said on stderr."""

@@ -27,9 +27,9 @@ from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
-    OAuthToken,
 )
 from pydantic import AnyUrl
+from tests.support.official import TokenMemory
 
 CLIENT_DOCUMENT = "https://conformance-test.local/client-metadata.json"
 _REDIRECT = "http://127.0.0.1:3000/callback"
@@ -111,7 +111,7 @@ async def signed_in(url: str, scenario: str) -> AsyncIterator[Any]:
 
 
 async def _provider(url: str, scenario: str) -> httpx2.Auth:
-    told, storage = context(), _Memory()
+    told, storage = context(), TokenMemory()
     match scenario:
         case "client-credentials-basic":
             return ClientCredentialsOAuthProvider(url, storage, told["client_id"], told["client_secret"])
@@ -195,23 +195,3 @@ class _Redirects:
     async def callback(self) -> AuthorizationCodeResult:
         found = {name: values[0] for name, values in self._answer.items()}
         return AuthorizationCodeResult(code=found["code"], state=found.get("state"), iss=found.get("iss"))
-
-
-class _Memory:
-    """Where the SDK keeps what it got."""
-
-    def __init__(self) -> None:
-        self.tokens: OAuthToken | None = None
-        self.client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info

@@ -24,11 +24,6 @@ LIMIT_SECONDS = 60
 pytestmark = pytest.mark.e2e
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @contextmanager
 def running(script: str) -> Iterator[str]:
     """The example on a free port; its URL."""

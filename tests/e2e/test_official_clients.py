@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import anyio
 import mcp
@@ -22,44 +21,16 @@ from tests.support.gateway import (
     running_gateway,
     running_process_on_port,
 )
+from tests.support.official import MODES, connected
 
 ROOT = Path(__file__).parents[2]
 MODULES = ROOT / "node_modules"
 NODE = MODULES / "node/bin/node"
 EVERYTHING = MODULES / "@modelcontextprotocol/server-everything/dist/index.js"
-MODES = ["legacy", "2026-07-28", "auto"]
 
 needs_node = pytest.mark.skipif(
     not (NODE.exists() and EVERYTHING.exists()), reason="npm packages are missing: run `npm ci`"
 )
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@asynccontextmanager
-async def connected(target: Any, mode: str) -> AsyncIterator[mcp.Client]:
-    async def on_elicitation(context: Any, params: Any) -> Any:
-        return mcp.types.ElicitResult(action="accept", content={"colour": "blue"})
-
-    async def on_sampling(context: Any, params: Any) -> Any:
-        content = mcp.types.TextContent(type="text", text="hi")
-        return mcp.types.CreateMessageResult(role="assistant", content=content, model="m")
-
-    async def on_roots(context: Any) -> Any:
-        return mcp.types.ListRootsResult(roots=[])
-
-    with anyio.fail_after(40):
-        async with mcp.Client(
-            target,
-            mode=mode,
-            elicitation_callback=on_elicitation,
-            sampling_callback=on_sampling,
-            list_roots_callback=on_roots,
-        ) as client:
-            yield client
 
 
 async def talk(client: mcp.Client) -> None:

@@ -18,11 +18,6 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 SECONDS = 60
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     servers: list[dict[str, Any]] = YAML(typ="safe").load(EXAMPLES / "mooring.yaml")["servers"]

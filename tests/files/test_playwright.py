@@ -42,11 +42,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="module")
 def website() -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):

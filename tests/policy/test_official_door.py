@@ -23,20 +23,15 @@ from mcp.shared.auth import (
     AuthorizationCodeResult,
     OAuthClientInformationFull,
     OAuthClientMetadata,
-    OAuthToken,
 )
 from pydantic import AnyUrl
 from tests.policy.guarded import GrantProvider, running_grant_provider
 from tests.policy.shelf import Shelf, tool
 from tests.support.gateway import Gateway, running_gateway
+from tests.support.official import TokenMemory
 
 pytestmark = [pytest.mark.e2e, pytest.mark.anyio]
 REDIRECT = "http://127.0.0.1:9/callback"
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture(scope="module")
@@ -45,24 +40,8 @@ def provider() -> Iterator[GrantProvider]:
         yield made
 
 
-class Memory:
-    """Where the client keeps what it was given."""
-
-    def __init__(self) -> None:
-        self.tokens: OAuthToken | None = None
-        self.client: OAuthClientInformationFull | None = None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        return self.tokens
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        self.tokens = tokens
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        return self.client
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        self.client = client_info
+class Memory(TokenMemory):
+    """What the token says is looked at, too."""
 
     @property
     def claims(self) -> dict[str, Any]:

@@ -23,11 +23,6 @@ ERAS = ["legacy", "2026-07-28"]
 URL_ELICITATION_REQUIRED = -32042
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="module")
 def provider() -> Iterator[GrantProvider]:
     with running_grant_provider() as made:

@@ -21,11 +21,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.anyio]
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(EXAMPLE / "content", tmp_path / "content"))
 

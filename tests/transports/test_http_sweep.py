@@ -13,11 +13,6 @@ from mooring.transports.http_sweep import LOOKS_PER_SECOND, NEVER, SWEEP_SECONDS
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Member:
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import settings
 
 settings.register_profile("unhurried", settings(), deadline=None)
 settings.load_profile("unhurried")
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"

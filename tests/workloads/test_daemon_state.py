@@ -20,11 +20,6 @@ from mooring.workloads.store import BrokenState, Record, Store
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def record(name: str, **more: object) -> Record:
     status = Status(Phase.RUNNING, Wanted.UP, "", attempts=3, failures=1)
     return Record(name, b'{"image":"x"}', "default", status, created_at=1.5, **more)  # type: ignore[arg-type]

@@ -20,11 +20,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class _Site(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 

@@ -24,11 +24,6 @@ LIMIT_SECONDS = 30
 Held = tuple[Carrier, asyncio.Queue[Streams], asyncio.subprocess.Process]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @asynccontextmanager
 async def holding(
     tmp_path: Path,

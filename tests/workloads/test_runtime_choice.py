@@ -15,11 +15,6 @@ IMAGE = WorkloadSpec("it", ImageSource("example/server:1"))
 COMMAND = WorkloadSpec("it", CommandSource(("true",)))
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(autouse=True)
 def no_engines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Only what lies below an empty home is found."""

@@ -35,11 +35,6 @@ asyncio.run(main())
 """
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.anyio
 async def test_a_killed_supervisor_leaves_no_process_and_its_groups_are_found(tmp_path: Path) -> None:
     data = tmp_path / "data"

@@ -49,11 +49,6 @@ HTTPServer(("127.0.0.1", int(os.environ["MCP_PORT"])), Handler).serve_forever()
 """
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def spec_of(tmp_path: Path, **more: Any) -> WorkloadSpec:
     script = tmp_path / "program/server.py"
     script.parent.mkdir()

@@ -32,11 +32,6 @@ needs_go = pytest.mark.skipif(
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def person(tmp_path: Path) -> Iterator[Person]:
     with somebody(tmp_path / "somebody") as found:
         found.environment |= {"GOSUMDB": "off", "GOPROXY": "off"}

@@ -68,11 +68,6 @@ def test_a_missing_tool_is_an_error_that_says_what_to_install(monkeypatch: pytes
         find_tool("go", "install Go")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.mark.anyio
 async def test_a_changed_script_has_another_identity(tmp_path: Path) -> None:
     script = tmp_path / "program/server.py"

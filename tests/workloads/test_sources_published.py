@@ -25,11 +25,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def _share_packages(data: Path) -> None:
     data.mkdir(exist_ok=True)
     PACKAGES.mkdir(parents=True, exist_ok=True)

@@ -16,11 +16,6 @@ from mooring.workloads.containers.engines import current_engines
 collect_ignore_glob = [] if os.environ.get("MOORING_TEST_CONTAINERS") == "1" else ["test_*.py"]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="session", params=["podman", "docker"])
 def engine(request: pytest.FixtureRequest) -> Iterator[str]:
     """A running engine with the test images; its name."""
