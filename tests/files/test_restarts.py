@@ -19,6 +19,7 @@ from tests.files.conftest import (
     upload,
     upload_url,
 )
+from tests.files.test_files_door import Keyed, KeyedLegacyPeer, keys_in
 from tests.support.gateway import Gateway
 from tests.support.peers import StreamablePeer
 from tests.support.waiting import eventually
@@ -27,10 +28,19 @@ Json = dict[str, Any]
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
 
-def ask(gateway: Gateway, session: str, method: str, server: str = "files", **params: Any) -> Answered:
+def ask(
+    gateway: Gateway,
+    session: str,
+    method: str,
+    server: str = "files",
+    headers: dict[str, str] | None = None,
+    **params: Any,
+) -> Answered:
     """A request in a session that somebody began before."""
     body = json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).encode()
-    return http_request("POST", gateway.url(server), body, {**HEADERS, "Mcp-Session-Id": session})
+    return http_request(
+        "POST", gateway.url(server), body, {**HEADERS, "Mcp-Session-Id": session, **(headers or {})}
+    )
 
 
 def result(answered: Answered) -> Json:
@@ -121,6 +131,24 @@ def test_only_its_own_server_knows_a_session_again(tmp_path: Path) -> None:
         assert ask(gateway, session, "ping", "others").status == 404
         assert ask(gateway, f"{session[:-2]}AA", "ping").status == 404
         assert ask(gateway, session, "ping").status == 200
+
+
+def test_only_its_owner_takes_a_session_up_again(tmp_path: Path) -> None:
+    keys = keys_in(tmp_path, "alice", "bob")
+    settings: Json = {"auth": {"mode": "api_key"}}
+    with serving(tmp_path, **settings) as gateway:
+        alice, bob = (Keyed(gateway, keys).headers(name) for name in ("alice", "bob"))
+        with KeyedLegacyPeer(gateway, alice) as peer:
+            handle = upload(peer, b"seven b")
+            session = end(gateway, peer)
+    with serving(tmp_path, **settings) as gateway:
+
+        def status(headers: dict[str, str]) -> int:
+            return ask(gateway, session, "ping", headers=headers).status
+
+        assert [status({}), status(bob), status(alice), status(bob)] == [401, 404, 200, 404]
+        found = ask(gateway, session, "tools/call", headers=alice, name="measure", arguments={"path": handle})
+        assert said(result(found)).startswith("7 ")
 
 
 def test_a_session_that_nobody_takes_up_again_ends(tmp_path: Path) -> None:
