@@ -106,7 +106,8 @@ AUTH_SCENARIOS = {
     ("alpha", LEGACY_WIRE): (*_SIGN_IN, *_AS_IN_THE_BEGINNING),
     ("alpha", MODERN_WIRE): (*_SIGN_IN, *_NEW_RULES),
 }
-"""All that the suites have, but `auth/dpop` and `auth/dpop-nonce`: the official client has no DPoP."""
+"""All that the suites have, but `auth/dpop` and `auth/dpop-nonce`: the official client has no DPoP;
+tests/policy/test_proofs.py runs them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,8 @@ _INTRODUCTION = [
     "",
     "Rows with `+ auth` are the scenarios `auth/*`: directly the official client signs in by itself, through",
     "Mooring the gateway does it for its user, whose browser follows the address that the client is asked to",
-    "show. Left out are `auth/dpop` and `auth/dpop-nonce`: the official client has no DPoP to compare with.",
+    "show. `auth/dpop` and `auth/dpop-nonce` are in no row: the official client has no DPoP to compare with.",
+    "Through Mooring they pass, in both eras (`tests/policy/test_proofs.py`).",
     "",
 ]
 

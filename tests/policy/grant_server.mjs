@@ -43,6 +43,7 @@ const provider = new Provider(issuer, {
   ttl: { RefreshToken: 3600, Session: 3600, Grant: 3600, Interaction: 600, AuthorizationCode: 60 },
   features: {
     clientCredentials: { enabled: true },
+    dPoP: { enabled: true, nonceSecret: Buffer.alloc(32, 7), requireNonce: () => true },
     devInteractions: { enabled: false },
     registration: { enabled: true },
     resourceIndicators: {

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -79,9 +79,12 @@ class Guarded:
         self.issuer = issuer
         self.keys = jwt.PyJWKClient(f"{issuer}/jwks")
         self.wanted = "mcp"
+        self.scheme = "Bearer"
         self.seen: list[str] = []
         """The `Authorization` of every request."""
         self.refused: set[str] = set()
+        self.proofs: Callable[[str, dict[str, str]], tuple[int, str, dict[str, str]]] | None = None
+        """Looks at the headers that come with a good token: a status, a challenge and further headers."""
         guard = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -106,8 +109,11 @@ class Guarded:
                 given = self.headers.get("Authorization", "")
                 guard.seen.append(given)
                 status, challenge = guard.judge(given, json.loads(body).get("method", ""))
+                more: dict[str, str] = {}
+                if guard.proofs is not None and status == 200:
+                    status, challenge, more = guard.proofs(given, dict(self.headers))
                 if status != 200:
-                    self._send(status, b"{}", {"WWW-Authenticate": challenge})
+                    self._send(status, b"{}", {"WWW-Authenticate": challenge, **more})
                     return
                 self._send(*guard.forward(body, dict(self.headers)))
 
@@ -128,21 +134,21 @@ class Guarded:
 
     def judge(self, given: str, method: str) -> tuple[int, str]:
         metadata = f'resource_metadata="{self.url.removesuffix("/mcp")}{METADATA}"'
-        token = given.removeprefix("Bearer ")
+        token = given.partition(" ")[2]
         if token in self.refused:
             return 401, f'Bearer {metadata}, error="invalid_token"'
         try:
             key = self.keys.get_signing_key_from_jwt(token).key
             claims = jwt.decode(token, key, ["ES256"], audience=self.url, issuer=self.issuer)
         except jwt.PyJWTError:
-            return 401, f'Bearer {metadata}, scope="mcp"'
+            return 401, f'{self.scheme} {metadata}, scope="mcp"'
         if method == "tools/call" and self.wanted not in claims.get("scope", "").split():
             return 403, f'Bearer error="insufficient_scope", scope="{self.wanted}", {metadata}'
         return 200, ""
 
     def claims(self) -> dict[str, Any]:
         """What the last token says."""
-        return jwt.decode(self.seen[-1].removeprefix("Bearer "), options={"verify_signature": False})
+        return jwt.decode(self.seen[-1].partition(" ")[2], options={"verify_signature": False})
 
     def forward(self, body: bytes, headers: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
         connection = http.client.HTTPConnection(self._behind.netloc, timeout=10)

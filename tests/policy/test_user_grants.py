@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.cookiejar
 import json
+import os
 import re
 import subprocess
 import urllib.error
@@ -308,3 +309,22 @@ def test_one_grant_serves_every_server_that_swaps_for_it(
         other.initialize()
         other.request("tools/list")
         assert server.seen[-1].startswith("Bearer ")
+
+
+def test_a_locked_secret_store_is_said_with_the_next_step(
+    tmp_path: Path, server: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    password = {**os.environ, "MOORING_SECRETS_PASSWORD": "long enough for this"}
+    made = subprocess.run(
+        [program(), "secret", "setup", "--key", "password"], env=password, timeout=30, check=False
+    )
+    assert made.returncode == 0
+    servers = [{"id": "notes", "upstream": {"url": server.url, "auth": {"type": "oauth"}}}]
+    with running_gateway(tmp_path, servers) as gateway:
+        caller = Caller(gateway.address, "notes")
+        caller.initialize()
+        said = caller.tool("say").error["message"]
+        assert "set MOORING_SECRETS_PASSWORD" in said
+        assert "internal error" not in gateway.log()

@@ -61,9 +61,14 @@ class SignIn:
 
     def _grants_key(self) -> bytes:
         """What grants are sealed with: a secret of ours where secrets are kept encrypted, else a key file."""
+        from mooring.policy.credentials.pool import CredentialUnavailable  # noqa: PLC0415
+        from mooring.workloads.secrets.errors import SecretsError  # noqa: PLC0415
         from mooring.workloads.secrets.own import own_key  # noqa: PLC0415
 
-        return own_key(self._places(), self._config.storage.root / "grants.key")
+        try:
+            return own_key(self._places(), self._config.storage.root / "grants.key")
+        except SecretsError as error:
+            raise CredentialUnavailable(f"what users granted cannot be opened: {error}") from error
 
     def middleware(self, entry: schema.Server, app: GatewayApp) -> Middleware | None:
         """Who asks users of this server to sign in; the pages for it are there from the first such server."""

@@ -48,6 +48,8 @@ class Grant(msgspec.Struct, frozen=True):
     renewed_at: float = 0.0
     url: str | None = None
     """The server's address when the user agreed; None for a provider."""
+    proof_key: str | None = None
+    """The key that each request with this token has to prove, if it does."""
 
 
 def grant_name(party: str, principal: str) -> str:

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from typing import Final, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -15,6 +16,8 @@ from mooring.policy.credentials.grants import Grant, GrantStore, grant_name
 from mooring.policy.credentials.oauth.challenge import Challenge, read_challenge
 from mooring.policy.credentials.oauth.flows import LoginWanted, Party
 from mooring.policy.credentials.oauth.tokens import (
+    NONCE_HEADER,
+    NONCE_WANTED,
     ClientIdentity,
     TokenRefused,
     request_token,
@@ -101,7 +104,7 @@ class Grants:
         identity = ClientIdentity(
             grant.client_id, grant.client_secret, method, own.private_key, own.algorithm
         )
-        token = await request_token(grant.token_url, form, identity, grant.issuer or None)
+        token = await request_token(grant.token_url, form, identity, grant.issuer or None, grant.proof_key)
         return msgspec.structs.replace(
             grant,
             access_token=token.access_token,
@@ -124,30 +127,56 @@ class UserGrant:
     def __init__(self, grants: Grants, header: str = "Authorization") -> None:
         self._grants = grants
         self._header = header
+        self._nonce: str | None = None
+        """What the server wants to find in the next proof."""
 
     async def headers(self, caller: Caller, method: bytes, target: bytes, body: bytes) -> bytes:
         """Nothing without a grant: the server is to say what it wants first."""
-        del method, target, body
+        del body
         grant = await self._grants.of(caller.principal)
         if grant is None:
             if self._grants.party.url is None:
                 raise LoginWanted(self._grants.party)
             return b""
+        return self._line(grant) + self._proof(grant, method.decode(), target.decode("latin-1"))
+
+    def _line(self, grant: Grant) -> bytes:
+        if grant.proof_key is not None and self._header.lower() == "authorization":
+            return f"authorization: DPoP {grant.access_token}\r\n".encode("ascii")
         return token_line(self._header, grant.access_token)
+
+    def _proof(self, grant: Grant, method: str, target: str) -> bytes:
+        if grant.proof_key is None or grant.url is None:
+            return b""
+        from mooring.policy.credentials.oauth.dpop import proof  # noqa: PLC0415 - loaded by those who sign
+
+        parts = urlsplit(grant.url)
+        url = f"{parts.scheme}://{parts.netloc}{target}"
+        made = proof(grant.proof_key, method, url, token=grant.access_token, nonce=self._nonce)
+        return f"dpop: {made}\r\n".encode("ascii")
 
     async def refused(self, caller: Caller, shown: bytes, response: Response) -> bool:
         challenge = challenge_of(response)
+        if challenge.error == NONCE_WANTED and self._takes_nonce(response):
+            return True
         if response.status == 403 and not challenge.wants_more_scopes:
             return False
         if response.status == 401 and shown:
             grant = await self._grants.of(caller.principal)
-            if grant is not None and token_line(self._header, grant.access_token) != shown:
+            if grant is not None and not shown.startswith(self._line(grant)):
                 return True  # it was refreshed meanwhile
             if grant is not None and grant.refresh_token is not None and not self._grants.is_new(grant):
                 grant = await self._grants.refreshed(caller.principal, grant)
                 if grant is not None:
                     return True
         raise LoginWanted(self._grants.party, challenge)
+
+    def _takes_nonce(self, response: Response) -> bool:
+        """Whether the server gave something new to prove with."""
+        given = [value for name, value in response.headers if name.lower() == NONCE_HEADER.encode()]
+        nonce = given[0].decode("latin-1") if given else None
+        before, self._nonce = self._nonce, nonce or self._nonce
+        return nonce is not None and nonce != before
 
 
 def token_line(header: str, token: str) -> bytes:

@@ -12,12 +12,14 @@ _SCHEME = re.compile(r"(?:^|,)\s*([A-Za-z][A-Za-z0-9_-]*)(?=\s+[A-Za-z0-9_-]+\s*
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The parameters of a `Bearer` challenge that matter to a client."""
+    """The parameters of a `Bearer` or `DPoP` challenge that matter to a client."""
 
     resource_metadata: str | None = None
     scopes: tuple[str, ...] | None = None
     """None: it named none."""
     error: str | None = None
+    wants_proof: bool = False
+    """It takes only tokens that come with a proof (RFC 9449)."""
 
     @property
     def wants_more_scopes(self) -> bool:
@@ -28,22 +30,27 @@ NOTHING_SAID = Challenge()
 
 
 def read_challenge(headers: Iterable[str]) -> Challenge:
-    """The `Bearer` challenge among those of a response; without one, nothing was said."""
-    for header in headers:
-        for scheme, rest in _schemes(header):
-            if scheme.lower() != "bearer":
-                continue
-            found = {
-                match[1].lower(): re.sub(r"\\(.)", r"\1", match[2]) if match[2] is not None else match[3]
-                for match in _PARAMETER.finditer(rest)
-            }
-            scope = found.get("scope")
-            return Challenge(
-                found.get("resource_metadata"),
-                tuple(scope.split()) if scope is not None else None,
-                found.get("error"),
-            )
+    """The first `Bearer` challenge of a response, else the `DPoP` one; without any, nothing was said."""
+    given = [challenge for header in headers for challenge in _schemes(header)]
+    found = {scheme.lower(): rest for scheme, rest in reversed(given)}
+    for scheme in ("bearer", "dpop"):
+        if scheme in found:
+            return _read(found[scheme], wants_proof=scheme == "dpop")
     return NOTHING_SAID
+
+
+def _read(text: str, *, wants_proof: bool) -> Challenge:
+    found = {
+        match[1].lower(): re.sub(r"\\(.)", r"\1", match[2]) if match[2] is not None else match[3]
+        for match in _PARAMETER.finditer(text)
+    }
+    scope = found.get("scope")
+    return Challenge(
+        found.get("resource_metadata"),
+        tuple(scope.split()) if scope is not None else None,
+        found.get("error"),
+        wants_proof,
+    )
 
 
 def _schemes(header: str) -> list[tuple[str, str]]:

@@ -35,6 +35,7 @@ class ResourceDocument(msgspec.Struct, frozen=True):
     resource: str = ""
     authorization_servers: list[str] = msgspec.field(default_factory=list[str])
     scopes_supported: list[str] | None = None
+    dpop_bound_access_tokens_required: bool = False
 
 
 class ServerDocument(msgspec.Struct, frozen=True):
@@ -50,6 +51,7 @@ class ServerDocument(msgspec.Struct, frozen=True):
     token_endpoint_auth_methods_supported: list[str] | None = None
     client_id_metadata_document_supported: bool = False
     authorization_response_iss_parameter_supported: bool = False
+    dpop_signing_alg_values_supported: list[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class Found:
     scopes: tuple[str, ...] | None = None
     described: bool = True
     """Whether the issuer describes itself; else its endpoints are where 2025-03-26 expects them."""
+    wants_proof: bool = False
+    """Whether the server takes only tokens that come with a proof (RFC 9449)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +93,14 @@ async def discover(url: str, settings: Settings, challenge: Challenge = NOTHING_
             code_challenge_methods_supported=["S256"],
         )
         return Found(document, named, scopes, described=False)
+    bound = challenge.wants_proof or (resource is not None and resource.dpop_bound_access_tokens_required)
     if settings.issuer is not None:
-        return Found(await issuer_document(settings.issuer, reach), named, scopes)
+        return Found(await issuer_document(settings.issuer, reach), named, scopes, wants_proof=bound)
     if resource is not None:
         if not resource.authorization_servers:
             raise DiscoveryFailed("the server names nobody who issues tokens for it: set `auth.issuer`")
-        return Found(await issuer_document(resource.authorization_servers[0], reach), named, scopes)
+        issuer = await issuer_document(resource.authorization_servers[0], reach)
+        return Found(issuer, named, scopes, wants_proof=bound)
     return await _as_in_the_beginning(url, scopes, reach)
 
 

@@ -97,6 +97,7 @@ class Pending:
     state: str
     verifier: str
     expires: float
+    proof_key: str | None = None
     ticket: str = field(default_factory=lambda: secrets.token_urlsafe(16))
     browser: str = field(default_factory=lambda: secrets.token_urlsafe(24))
     """A secret for the browser that the address is opened in: the answer must come from the same."""
@@ -215,6 +216,7 @@ class Flows:
             state,
             verifier,
             self._clock() + PENDING_SECONDS,
+            _proof_key(found),
         )
 
     def opened(self, ticket: str) -> Pending | None:
@@ -266,7 +268,9 @@ class Flows:
         server = pending.found.server
         assert server.token_endpoint is not None
         try:
-            token = await request_token(server.token_endpoint, form, pending.identity, server.issuer or None)
+            token = await request_token(
+                server.token_endpoint, form, pending.identity, server.issuer or None, pending.proof_key
+            )
         except TokenRefused as refused:
             if refused.error == "invalid_client" and pending.party.identity.client_id is None:
                 await self._registrar.forget(server)
@@ -317,7 +321,17 @@ def _grant(pending: Pending, token: Token, now: float) -> Grant:
         pending.resource,
         now,
         url=pending.party.url,
+        proof_key=pending.proof_key if token.needs_proof else None,
     )
+
+
+def _proof_key(found: Found) -> str | None:
+    """A key for tokens that have to come with a proof, where the server wants that and the issuer can."""
+    if not found.wants_proof:
+        return None
+    from mooring.policy.credentials.oauth.dpop import ALGORITHM, new_key  # noqa: PLC0415 - who signs loads it
+
+    return new_key() if ALGORITHM in (found.server.dpop_signing_alg_values_supported or ()) else None
 
 
 async def _provider(anchor: str, settings: Settings) -> Found:

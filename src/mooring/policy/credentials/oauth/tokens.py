@@ -17,6 +17,8 @@ ASSERTION_SECONDS: Final = 60
 ASSERTION_TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 TOKEN_EXCHANGE: Final = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - a name
+NONCE_HEADER: Final = "dpop-nonce"
+NONCE_WANTED: Final = "use_dpop_nonce"
 _LONGEST_ERROR: Final = 200
 
 
@@ -61,28 +63,53 @@ class Token:
     refresh_token: str | None = field(default=None, repr=False)
     id_token: str | None = field(default=None, repr=False)
     scopes: tuple[str, ...] | None = None
+    needs_proof: bool = False
+    """It counts only with a proof of the key it was made for."""
 
 
 async def request_token(
-    url: str, form: dict[str, str], identity: ClientIdentity, audience: str | None = None
+    url: str,
+    form: dict[str, str],
+    identity: ClientIdentity,
+    audience: str | None = None,
+    proof_key: str | None = None,
 ) -> Token:
-    """Ask for a token. `audience` is the issuer, for those who prove themselves with a signature."""
-    form = dict(form)
-    headers = _proof(form, identity, audience or url)
-    try:
-        answer = await web.post_form(url, form, headers)
-    except web.FetchFailed as error:
-        raise CredentialUnavailable(f"no token for the server: {error}") from error
-    try:
-        content = answer.json()
-    except web.FetchFailed as error:
-        raise CredentialUnavailable(f"no token for the server: HTTP {answer.status}, {error}") from error
+    """Ask for a token. `audience` is the issuer, for those who prove themselves with a signature; the token
+    is to be for whoever holds `proof_key`."""
+    answer, content = await _asked(url, form, identity, audience or url, proof_key, None)
+    nonce = answer.headers.get(NONCE_HEADER)
+    if proof_key is not None and content.get("error") == NONCE_WANTED and nonce is not None:
+        answer, content = await _asked(url, form, identity, audience or url, proof_key, nonce)
     if answer.status != 200:
         described = content.get("error_description")
         raise TokenRefused(
             _line(content.get("error")) or f"HTTP {answer.status}", _line(described) if described else ""
         )
     return _read(content)
+
+
+async def _asked(
+    url: str,
+    given: dict[str, str],
+    identity: ClientIdentity,
+    audience: str,
+    proof_key: str | None,
+    nonce: str | None,
+) -> tuple[web.Fetched, dict[str, Any]]:
+    form = dict(given)
+    headers = _proof(form, identity, audience)
+    if proof_key is not None:
+        from mooring.policy.credentials.oauth.dpop import proof  # noqa: PLC0415 - loaded by those who sign
+
+        headers["dpop"] = proof(proof_key, "POST", url, nonce=nonce)
+    try:
+        answer = await web.post_form(url, form, headers)
+    except web.FetchFailed as error:
+        raise CredentialUnavailable(f"no token for the server: {error}") from error
+    try:
+        return answer, answer.json()
+    except web.FetchFailed as error:
+        raise CredentialUnavailable(f"no token for the server: HTTP {answer.status}, {error}") from error
 
 
 def _read(content: dict[str, Any]) -> Token:
@@ -97,6 +124,7 @@ def _read(content: dict[str, Any]) -> Token:
         _text(content.get("refresh_token")),
         _text(content.get("id_token")),
         tuple(scope.split()) if isinstance(scope, str) else None,
+        str(content.get("token_type")).lower() == "dpop",
     )
 
 
