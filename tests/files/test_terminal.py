@@ -159,7 +159,7 @@ def test_a_call_from_the_terminal_sends_and_saves_files(gateway: Gateway, tmp_pa
 def test_a_file_that_cannot_be_sent_is_said(gateway: Gateway, tmp_path: Path) -> None:
     refused = gateway.command("tool", "call", "files", "measure", f"path@={tmp_path}/none")
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert "is not a file" in refused.stderr
+    assert "there is no file `" in refused.stderr
 
 
 def _drop(page: Any, name: str, text: str) -> None:
