@@ -64,6 +64,14 @@ def test_one_call_may_make_several(peer: Peer) -> None:
     assert result["_meta"]["artifact"] == result["_meta"]["artifacts"][0]
 
 
+def test_what_is_too_many_to_keep_is_said(gateway: Gateway) -> None:
+    with StreamablePeer(gateway, "files") as peer:
+        result = peer.tool("write", {"filename": "a.txt", "count": 102})
+        assert len(result["_meta"]["artifacts"]) == 100
+        assert "Only the first 100 files were kept" in said(result)
+        assert str(gateway.folder) not in said(result)
+
+
 def test_a_tool_may_take_and_make(peer: Peer) -> None:
     handle = upload(peer, b"quiet words")
     result = peer.tool("convert", {"path": handle, "filename": "loud.txt"})

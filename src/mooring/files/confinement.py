@@ -63,7 +63,8 @@ def _check(descriptor: int, device: int) -> None:
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Ordinary files in a folder and its folders; links are not even looked at."""
+    """Ordinary files in a folder and its folders, one more than a call may yield if there are more; links are
+    not even looked at."""
     found = 0
     for root, folders, names in os.walk(folder, followlinks=False):
         folders.sort()
@@ -73,5 +74,5 @@ def files_below(folder: Path) -> Iterator[Path]:
                 continue
             yield path
             found += 1
-            if found >= MAX_FOUND:
+            if found > MAX_FOUND:
                 return

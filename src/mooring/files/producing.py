@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mooring.files.adapters import LocatorMode, Producer
 from mooring.files.captured import Capturer, OnDisk, Owner, Source
-from mooring.files.confinement import NotCapturable, files_below
+from mooring.files.confinement import MAX_FOUND, NotCapturable, files_below
 from mooring.files.consuming import Arguments
 from mooring.files.disk import in_thread
 from mooring.files.faults import FileFault
@@ -151,7 +151,10 @@ class ArtifactMaker:
         folder = Path(output.folder)
         written = await in_thread(lambda: list(files_below(folder)))
         if written:
-            return [OnDisk(folder, path) for path in written]
+            if len(written) > MAX_FOUND:
+                note = f"Only the first {MAX_FOUND} files were kept: one call may make no more"
+                result.append({"type": "text", "text": note})
+            return [OnDisk(folder, path) for path in written[:MAX_FOUND]]
         if producer.locator.mode is LocatorMode.EMBEDDED:
             return list(embedded(result.decoded))
         found: list[Source] = []
@@ -214,7 +217,7 @@ class ArtifactMaker:
 
 def _replace(result: ToolResult, producer: Producer, output: Output, by_path: dict[str | None, str]) -> None:
     """The path was ours or our workload's business; what a client can use is the URI."""
-    uris = {shown: uri for shown, uri in by_path.items() if shown is not None}
+    uris = output.injected | {shown: uri for shown, uri in by_path.items() if shown is not None}
     if uris:
         result.replace_paths(uris, output.folder.rpartition("/")[2] if output.is_tidied else "")
         if producer.locator.key is not None:
