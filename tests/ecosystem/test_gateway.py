@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,9 @@ def names_in(file: Path) -> list[str]:
     return sorted(json.loads(text)["mcpServers"])
 
 
+CONFIGURATION = "mooring: 1\nlisten: 127.0.0.1:0\nstorage: {root: .}\n"
+
+
 class Running:
     """A gateway on the user's own data directory."""
 
@@ -68,12 +72,24 @@ class Running:
 
 
 @pytest.fixture
-def gateway(tmp_path: Path) -> Iterator[Running]:
-    mooring = Command(tmp_path / "home")
-    mooring.data.mkdir(parents=True)
+def mooring(tmp_path: Path) -> Command:
+    made = Command(tmp_path / "home")
+    made.data.mkdir(parents=True)
+    (made.data / "gateway.yaml").write_text(CONFIGURATION)
+    (made.home / "server.py").write_text(SERVER)
+    return made
+
+
+@pytest.fixture
+def gateway(mooring: Command) -> Iterator[Running]:
+    with serving(mooring) as running:
+        yield running
+
+
+@contextmanager
+def serving(mooring: Command) -> Generator[Running]:
     config = mooring.data / "gateway.yaml"
-    config.write_text("mooring: 1\nlisten: 127.0.0.1:0\nstorage: {root: .}\n")
-    (mooring.home / "server.py").write_text(SERVER)
+    (mooring.data / "mooring.sock").unlink(missing_ok=True)
     log = (mooring.home / "log").open("wb")
     process = subprocess.Popen(
         mooring.arguments("serve", "--config", str(config)), env=mooring.environment, stderr=log, stdout=log
@@ -233,6 +249,30 @@ def test_clients_follow_the_servers_of_the_configuration_file(gateway: Running) 
             time.sleep(0.02)
         assert names_in(file) == names
     assert file.read_text() == EMPTY
+
+
+def test_clients_catch_up_with_what_changed_while_nothing_ran(mooring: Command) -> None:
+    file = mooring.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    entry = "  - {id: NAME, upstream: {url: 'http://127.0.0.1:9/mcp'}}\n"
+    config = mooring.data / "gateway.yaml"
+    names = ("kept", "gone", "unwanted")
+    config.write_text(CONFIGURATION + "servers:\n" + "".join(entry.replace("NAME", name) for name in names))
+    with serving(mooring) as gateway:
+        assert gateway.ask("POST", "/clients/cursor/register", {})[1]["added"] == list(names)
+    before = json.loads(file.read_text())["mcpServers"]
+    file.write_text(json.dumps({"mcpServers": {name: before[name] for name in ("kept", "gone")}}))
+    names = ("kept", "unwanted", "new")
+    config.write_text(CONFIGURATION + "servers:\n" + "".join(entry.replace("NAME", name) for name in names))
+    with serving(mooring) as gateway:
+        deadline = time.monotonic() + LIMIT_SECONDS
+        while names_in(file) != ["kept", "new"] and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert names_in(file) == ["kept", "new"], "what somebody took out stays out"
+        now = json.loads(file.read_text())["mcpServers"]
+        urls = {each["id"]: each["url"] for each in gateway.ask("GET", "/status")[1]["servers"]}
+        assert {name: each["url"] for name, each in now.items()} == {name: urls[name] for name in now}
+    assert now["kept"] != before["kept"], "it listens elsewhere now"
 
 
 def test_a_client_file_that_cannot_be_changed_does_not_stop_a_workload(gateway: Running) -> None:

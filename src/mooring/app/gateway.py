@@ -200,6 +200,7 @@ class Gateway:
         await listener.listen_unix(socket)
         sweeper = asyncio.get_running_loop().create_task(sweep(self._look_after, self._tidy))
         stack.callback(sweeper.cancel)
+        self._dispatcher.spawn(self._management.catch_up())
         self.started = Started(self._url, socket, [(entry, self.url_of(entry)) for entry in self.servers])
 
     def _supervise(self, stack: AsyncExitStack) -> None:

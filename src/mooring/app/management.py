@@ -144,3 +144,8 @@ class Management:
         """Bring the files of registered clients up to what has become of these servers."""
         if self.addresses() != before:
             await self.ecosystem.clients.tell(before)
+
+    async def catch_up(self) -> None:
+        """Tell registered clients what changed while no gateway ran."""
+        if (self._config.storage.root / "clients.told.json").exists():  # others need not wait for the rest
+            await self.ecosystem.clients.catch_up()

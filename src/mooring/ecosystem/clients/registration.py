@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -24,6 +24,7 @@ _DEFAULT_URL = re.compile(
 )
 
 
+TOLD: Final = "clients.told.json"
 CommandFor = Callable[[str], list[str]]
 """What a client starts to reach the server with this id, if it cannot take a URL."""
 
@@ -75,6 +76,7 @@ class ClientBook:
         self, folder: Path, places: ClientPlaces, command: CommandFor, seal: Callable[[], Seal | None]
     ) -> None:
         self._file = folder / "clients.json"
+        self._told = folder / TOLD
         self._places = places
         self._command = command
         self.journal = Journal(folder / "clients.journal", _LateSeal(seal))
@@ -182,25 +184,39 @@ class ClientBook:
         The answer is what went wrong, by client.
         """
 
-        def tell(client: ClientKind, registration: Registration) -> None:
-            if not registration.wants(server):
-                self._drop(client, registration, server.id)
-                return
-            own = self.own_entries(client)
-            name = next((name for name, each in own.items() if each == server.id), server.id)
-            current = self._entries(client)
-            if name in current and name not in own:
-                raise ClientFileError(conflict_text(client, [name]))
-            entry = client.entry(name, server, self._command(server.id))
-            puts = {} if current.get(name) == entry else {name: _merged(current.get(name, {}), entry, client)}
-            self._change(client, Edit(puts), with_names(registration, {name: server.id}))
-
-        return self._each_client(kinds, tell)
+        return self._each_client(kinds, lambda client, registration: self._put(client, registration, server))
 
     def server_went(self, server: str, kinds: Mapping[str, ClientKind]) -> dict[str, str]:
         """Take a removed server out of all registered clients' files."""
 
         return self._each_client(kinds, lambda client, registration: self._drop(client, registration, server))
+
+    def told(self) -> list[ServerAddress] | None:
+        """The servers of this gateway as clients were last told of them; None: nobody was told of any."""
+        try:
+            return msgspec.json.decode(self._told.read_bytes(), type=list[ServerAddress])
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def note_told(self, servers: list[ServerAddress]) -> None:
+        """From these on changes count; needed only where somebody is to hear of them."""
+        if self.registrations() and self.told() != servers:
+            replace_file(self._told, msgspec.json.encode(servers) + b"\n")
+
+    def _put(self, client: ClientKind, registration: Registration, server: ServerAddress) -> None:
+        if not registration.wants(server):
+            self._drop(client, registration, server.id)
+            return
+        own = self.own_entries(client)
+        if server.id in registration.entries.values() and server.id not in own.values():
+            return  # somebody took it out by hand
+        name = next((name for name, each in own.items() if each == server.id), server.id)
+        current = self._entries(client)
+        if name in current and name not in own:
+            raise ClientFileError(conflict_text(client, [name]))
+        entry = client.entry(name, server, self._command(server.id))
+        puts = {} if current.get(name) == entry else {name: _merged(current.get(name, {}), entry, client)}
+        self._change(client, Edit(puts), with_names(registration, {name: server.id}))
 
     def _drop(self, client: ClientKind, registration: Registration, server: str) -> None:
         names = tuple(name for name, each in self.own_entries(client).items() if each == server)

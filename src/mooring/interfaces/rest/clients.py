@@ -135,6 +135,12 @@ class ClientOperations:
                     _warn(await asyncio.to_thread(self._book.server_came, server, BY_ID))
             for name in sorted(gone):
                 _warn(await asyncio.to_thread(self._book.server_went, name, BY_ID))
+            await asyncio.to_thread(self._book.note_told, now)
+
+    async def catch_up(self) -> None:
+        """Tell what changed while no gateway ran."""
+        before = await asyncio.to_thread(self._book.told)
+        await self.tell(self._addresses() if before is None else before)
 
     async def list(self, _call: Call) -> ClientList:
         return ClientList(await asyncio.to_thread(lambda: [self._view(client) for client in CLIENTS]))
@@ -151,6 +157,7 @@ class ClientOperations:
                 raise ApiError(409, "name_taken", conflict_text(client, plan.conflicts))
             if not body.dry_run:
                 await asyncio.to_thread(self._book.apply, plan, registered=True)
+                await asyncio.to_thread(self._book.note_told, self._addresses())
         return changed(plan)
 
     async def remove(self, call: Call) -> Changed:
