@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.files.conftest import (
     serving,
     upload_url,
 )
+from tests.files.test_restarts import call, end
 from tests.support.gateway import Gateway
 from tests.support.peers import ModernHttpPeer, Peer, StreamablePeer
 from tests.support.waiting import eventually
@@ -138,3 +140,15 @@ def test_a_call_of_nobody_has_a_view_of_its_own(gateway: Gateway) -> None:
 
 def _names(folder: Path) -> set[str]:
     return {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_restart_gives_a_session_its_view_back(tmp_path: Path, how: signal.Signals) -> None:
+    with serving(tmp_path, sandboxed("files")) as gateway, StreamablePeer(gateway, "files") as peer:
+        handle = handle_for(peer, "files", b"seven b")
+        assert said(peer.tool("measure", {"path": handle})).startswith("7 ")
+        session = end(gateway, peer, how)
+    with serving(tmp_path, sandboxed("files")) as gateway:
+        assert "/files/in/" in said(call(gateway, session, "measure", path=handle))
+        made = call(gateway, session, "write", filename="b.txt", text="later")
+        assert made["_meta"]["artifact"]["filename"] == "b.txt"
