@@ -23,7 +23,7 @@ from mooring.errors import TooMuch
 from mooring.gateway.principal import Caller as Sender
 from mooring.gateway.principal import Principal
 from mooring.policy.gcra import MAX_KEYS, Gcra
-from mooring.policy.limits.counting import Rates
+from mooring.policy.limits.counting import Concurrency, Rates
 from mooring.policy.limits.rules import Limit
 
 
@@ -77,6 +77,27 @@ def test_a_limit_for_some_tools_counts_each_tool_apart() -> None:
     rates.spend("s", sender("a"), "tools/list", "")
     with pytest.raises(TooMuch):
         rates.spend("s", sender("b"), "tools/call", "send_mail")
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", ["echo", "say"])
+def test_a_limit_holds_for_a_tool_under_either_of_its_names(tmp_path: Path, name: str) -> None:
+    tools = {"override": {"echo": {"name": "say"}}}
+    servers = [stdio_server("one", tmp_path / "journal", tools=tools)]
+    limits = {"rate": [{"count": 1, "tools": [name]}]}
+    with running_gateway(tmp_path, servers, limits=limits) as gateway:
+        caller = Caller(gateway.address, "one")
+        caller.initialize()
+        assert "result" in caller.tool("say", {"text": "a"}).message
+        assert caller.tool("say", {"text": "b"}).error["code"] == -31005
+
+
+def test_so_does_one_for_calls_at_the_same_time() -> None:
+    together = Concurrency([Limit("one", ("server",), 1, 0, tools=("pay",))])
+    together.enter("s", sender("a"), "tools/call", "transfer", "pay")
+    together.enter("s", sender("a"), "tools/call", "transfer", "other")
+    with pytest.raises(TooMuch):
+        together.enter("s", sender("b"), "tools/call", "transfer", "pay")
 
 
 @contextmanager

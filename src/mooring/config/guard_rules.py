@@ -132,16 +132,20 @@ def limits_part(config: Config) -> Part:
         del catalogue
         found = [] if shared is None else [shared(entry, watch)]
         if rates is not None:
-            counted = ServerRates(rates, entry.id)
+            counted = ServerRates(rates, entry.id, _own_names(entry))
             watch.rates = counted
             watch.spend = counted.spend
             found.append(Step("rate limits", check=counted.check))
         if config.limits.concurrency:
-            running = ServerConcurrency(together, entry.id)
+            running = ServerConcurrency(together, entry.id, _own_names(entry))
             found.append(Step("rate limits", observer=running, check=running.check))
         return found
 
     return Part(steps, finish=close)
+
+
+def _own_names(entry: Server) -> dict[str, str]:
+    return {given.name: name for name, given in entry.tools.override.items() if given.name is not None}
 
 
 def _shared_rates(
@@ -155,7 +159,7 @@ def _shared_rates(
 
     def step(entry: Server, watch: Watch) -> Step:
         watch.troubles.append(rates.trouble)
-        counted = ServerSharedRates(rates, entry.id)
+        counted = ServerSharedRates(rates, entry.id, _own_names(entry))
         watch.spend = counted.spend
         return Step("rate limits", middleware=counted)
 

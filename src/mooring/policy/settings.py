@@ -174,9 +174,10 @@ class RateLimit(Struct, frozen=True):
     servers: Annotated[list[str], Meta(description="Only for these servers; patterns are allowed.")] = field(
         default_factory=list[str]
     )
-    tools: Annotated[list[str], Meta(description="Only for calls of these tools; patterns too.")] = field(
-        default_factory=list[str]
-    )
+    tools: Annotated[
+        list[str],
+        Meta(description="Only for calls of these tools, by either of their names; patterns too."),
+    ] = field(default_factory=list[str])
     methods: Annotated[list[str], Meta(description="Only for these methods; patterns too.")] = field(
         default_factory=list[str]
     )
@@ -192,9 +193,10 @@ class ConcurrencyLimit(Struct, frozen=True):
     servers: Annotated[list[str], Meta(description="Only for these servers; patterns are allowed.")] = field(
         default_factory=list[str]
     )
-    tools: Annotated[list[str], Meta(description="Only for calls of these tools; patterns too.")] = field(
-        default_factory=list[str]
-    )
+    tools: Annotated[
+        list[str],
+        Meta(description="Only for calls of these tools, by either of their names; patterns too."),
+    ] = field(default_factory=list[str])
 
 
 class RateStore(Struct, frozen=True):

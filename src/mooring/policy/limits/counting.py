@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from time import monotonic
+from types import MappingProxyType
+from typing import Final
 
 from mooring.errors import TooMuch
 from mooring.gateway.exchange import Exchange
@@ -12,6 +14,8 @@ from mooring.policy.gcra import Gcra
 from mooring.policy.limits.rules import NEVER_LIMITED, Limit
 from mooring.protocol import meta
 from mooring.transports.wire import Answer
+
+NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def tool_of(exchange: Exchange) -> str:
@@ -31,12 +35,12 @@ class Rates:
             (limit, Gcra(limit.count, limit.seconds, limit.burst or limit.count)) for limit in limits
         ]
 
-    def spend(self, server: str, caller: Caller, method: str, tool: str) -> None:
+    def spend(self, server: str, caller: Caller, method: str, tool: str, own: str = "") -> None:
         """Take one from each allowance, or none of them and `TooMuch`."""
         now = monotonic()
         spent: list[tuple[Gcra, str]] = []
         for limit, gcra in self._limits:
-            key = limit.key(server, caller, method, tool)
+            key = limit.key(server, caller, method, tool, own)
             if key is None:
                 continue
             wait = gcra.wait(key, now)
@@ -50,12 +54,16 @@ class Rates:
 class ServerRates:
     """The rates, for the exchanges of one server."""
 
-    def __init__(self, rates: Rates, server_id: str) -> None:
+    def __init__(self, rates: Rates, server_id: str, own_names: Mapping[str, str] = NO_NAMES) -> None:
+        """`own_names` are the server's own names of tools that clients know by others."""
         self._rates = rates
         self._server_id = server_id
+        self._own = own_names
 
     def check(self, exchange: Exchange) -> None:
-        self._rates.spend(self._server_id, exchange.caller, exchange.method, tool_of(exchange))
+        tool = tool_of(exchange)
+        own = self._own.get(tool, "")
+        self._rates.spend(self._server_id, exchange.caller, exchange.method, tool, own)
 
     async def spend(self, caller: Caller, method: str) -> None:
         """Count what is no exchange; `TooMuch` if it is too much."""
@@ -79,20 +87,22 @@ class Concurrency:
         self._limits = tuple(limits)
         self._running: dict[str, int] = {}
 
-    def enter(self, server: str, caller: Caller, method: str, tool: str) -> list[str]:
+    def enter(self, server: str, caller: Caller, method: str, tool: str, own: str = "") -> list[str]:
         """One more; or `TooMuch`."""
-        concerned = self._concerned(server, caller, method, tool)
+        concerned = self._concerned(server, caller, method, tool, own)
         for limit, key in concerned:
             if self._running.get(key, 0) >= limit.count:
                 raise TooMuch(f"{limit.count} requests are running already (`{limit.name}`)", 1.0)
         return self._count([key for _, key in concerned])
 
-    def go_on(self, server: str, caller: Caller, method: str, tool: str) -> list[str]:
+    def go_on(self, server: str, caller: Caller, method: str, tool: str, own: str = "") -> list[str]:
         """One more that has been let in before."""
-        return self._count([key for _, key in self._concerned(server, caller, method, tool)])
+        return self._count([key for _, key in self._concerned(server, caller, method, tool, own)])
 
-    def _concerned(self, server: str, caller: Caller, method: str, tool: str) -> list[tuple[Limit, str]]:
-        keys = ((limit, limit.key(server, caller, method, tool)) for limit in self._limits)
+    def _concerned(
+        self, server: str, caller: Caller, method: str, tool: str, own: str
+    ) -> list[tuple[Limit, str]]:
+        keys = ((limit, limit.key(server, caller, method, tool, own)) for limit in self._limits)
         return [(limit, key) for limit, key in keys if key is not None]
 
     def _count(self, keys: list[str]) -> list[str]:
@@ -112,22 +122,27 @@ class Concurrency:
 class ServerConcurrency:
     """The same, for the exchanges of one server: counted while they run."""
 
-    def __init__(self, concurrency: Concurrency, server_id: str) -> None:
+    def __init__(
+        self, concurrency: Concurrency, server_id: str, own_names: Mapping[str, str] = NO_NAMES
+    ) -> None:
         self._concurrency = concurrency
         self._server_id = server_id
+        self._own = own_names
         self._entered: dict[Exchange, list[str]] = {}
 
     def check(self, exchange: Exchange) -> None:
         if exchange.method == "subscriptions/listen":
             return  # a stream that waits does no work
-        keys = self._concurrency.enter(self._server_id, exchange.caller, exchange.method, tool_of(exchange))
-        self._entered[exchange] = keys
+        self._entered[exchange] = self._concurrency.enter(*self._told(exchange))
+
+    def _told(self, exchange: Exchange) -> tuple[str, Caller, str, str, str]:
+        tool = tool_of(exchange)
+        return self._server_id, exchange.caller, exchange.method, tool, self._own.get(tool, "")
 
     def began(self, exchange: Exchange) -> None:
         """It counts from the moment its check has passed. A call that goes on as a task counts on with it."""
         if exchange.guarded:
-            told = (self._server_id, exchange.caller, exchange.method, tool_of(exchange))
-            self._entered[exchange] = self._concurrency.go_on(*told)
+            self._entered[exchange] = self._concurrency.go_on(*self._told(exchange))
 
     def ended(self, exchange: Exchange, answer: Answer | None) -> Answer | None:
         self._leave(exchange)

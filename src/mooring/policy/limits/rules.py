@@ -25,14 +25,16 @@ class Limit(Struct, frozen=True):
     tools: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
 
-    def key(self, server: str, caller: Caller, method: str, tool: str) -> str | None:
-        """What this limit counts the request under; None: it does not concern it."""
+    def key(self, server: str, caller: Caller, method: str, tool: str, own: str = "") -> str | None:
+        """What this limit counts the request under; None: it does not concern it. `own` is the server's own
+        name of the tool, where clients know it by another: a limit may use either."""
         if self.servers and not _matches(server, self.servers):
             return None
         if self.methods and not _matches(method, self.methods):
             return None
         if (self.tools or "tool" in self.per) and (
-            method != "tools/call" or (self.tools and not _matches(tool, self.tools))
+            method != "tools/call"
+            or (self.tools and not (_matches(tool, self.tools) or (own and _matches(own, self.tools))))
         ):
             return None
         parts = [self.name]

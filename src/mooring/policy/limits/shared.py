@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final, cast
 
 import redis.asyncio as redis
@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 from mooring.errors import TooMuch
 from mooring.gateway.exchange import Exchange, Handler
 from mooring.gateway.principal import Caller
-from mooring.policy.limits.counting import tool_of
+from mooring.policy.limits.counting import NO_NAMES, tool_of
 from mooring.policy.limits.rules import Limit
 from mooring.transports.wire import Answer
 
@@ -57,11 +57,11 @@ class SharedRates:
         self._script: Any = self._client.register_script(SCRIPT)
         self.available = True
 
-    async def spend(self, server: str, caller: Caller, method: str, tool: str) -> None:
+    async def spend(self, server: str, caller: Caller, method: str, tool: str, own: str = "") -> None:
         concerned = [
             (limit, key)
             for limit in self._limits
-            if (key := limit.key(server, caller, method, tool)) is not None
+            if (key := limit.key(server, caller, method, tool, own)) is not None
         ]
         if not concerned:
             return
@@ -108,9 +108,10 @@ class SharedRates:
 class ServerSharedRates:
     """The middleware of one server."""
 
-    def __init__(self, rates: SharedRates, server_id: str) -> None:
+    def __init__(self, rates: SharedRates, server_id: str, own_names: Mapping[str, str] = NO_NAMES) -> None:
         self._rates = rates
         self._server_id = server_id
+        self._own = own_names
 
     async def spend(self, caller: Caller, method: str) -> None:
         """Count what is no exchange; `TooMuch` if it is too much."""
@@ -118,5 +119,7 @@ class ServerSharedRates:
 
     async def __call__(self, exchange: Exchange, handler: Handler) -> Answer | None:
         if not exchange.guarded:
-            await self._rates.spend(self._server_id, exchange.caller, exchange.method, tool_of(exchange))
+            tool = tool_of(exchange)
+            own = self._own.get(tool, "")
+            await self._rates.spend(self._server_id, exchange.caller, exchange.method, tool, own)
         return await handler(exchange)
