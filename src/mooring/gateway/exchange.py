@@ -234,7 +234,8 @@ class Exchange(msgspec.Struct, eq=False):
 
     def read_call(self) -> Call | None:
         """Its params, if they can only be read in one way; None: they need a closer look."""
-        self.read_name()
+        if self.envelope.params is not self.name_in:
+            self.read_name()
         return self.call
 
     def read_meta(self) -> Meta:

@@ -30,7 +30,8 @@ def normalize(exchange: Exchange) -> None:
         return
     call = exchange.read_call()
     if call is not None and jsonrpc.is_compact_request(exchange.body, envelope):
-        _refuse_alike(call.arguments)
+        if len(call.arguments) > 1:
+            _refuse_alike(call.arguments)
         return
     parts = jsonrpc.members(raw)
     for key in parts:
@@ -67,5 +68,5 @@ def _arguments(parts: Mapping[str, Raw]) -> dict[str, Raw]:
 
 
 def _refuse_alike(arguments: Mapping[str, Raw]) -> None:
-    if len(arguments) > 1 and len({name.casefold() for name in arguments}) != len(arguments):
+    if len({name.casefold() for name in arguments}) != len(arguments):
         raise InvalidParams("two arguments differ in case only: leave one out, many servers read them as one")
