@@ -22,6 +22,7 @@ from mooring.interfaces.mcp_http import McpEndpoint, refuse
 from mooring.interfaces.mcp_sse import SseEndpoint
 from mooring.interfaces.metrics import MetricsPage
 from mooring.interfaces.web_guard import WebGuard
+from mooring.transports.event_streams import EventOutlet
 from mooring.transports.http_endpoint import Buffered, Endpoint
 from mooring.transports.http_forwarded import parse_forwarded
 from mooring.transports.http_reply import Reply
@@ -85,6 +86,7 @@ class GatewayApp:
         self._dispatcher = dispatcher
         self._api = api
         self._endpoints: dict[str, _Endpoints] = {}
+        self._streams: set[EventOutlet] = set()
         self._not_found = Buffered(_not_found, rules.max_body_bytes)
         self._foreign = Buffered(_another_users, rules.max_body_bytes)
         self._own_users = frozenset({0, os.getuid()}) if hasattr(os, "getuid") else frozenset[int]()
@@ -122,7 +124,7 @@ class GatewayApp:
         endpoints = _Endpoints(
             server,
             McpEndpoint(server, self._sessions, self._dispatcher),
-            SseEndpoint(server, self._sessions, self._dispatcher),
+            SseEndpoint(server, self._sessions, self._dispatcher, self._streams),
         )
         self._endpoints[server.id] = endpoints
         self._route(endpoints)
@@ -211,8 +213,9 @@ class GatewayApp:
             door.admit(place, request, reply, (), partial(self._api, request, reply))
 
     def keep_alive(self, now: float) -> None:
-        for endpoints in self._endpoints.values():
-            endpoints.sse.keep_alive(now)
+        """Called several times a second: what it costs is a matter of the streams, not of the servers."""
+        for stream in self._streams:
+            stream.tick(now)
 
     def _serve(self, handler: Handler, request: Request, reply: Reply) -> None:
         handler(request, reply, self._guard.headers_for(request) if request.header(b"origin") else (), NOBODY)

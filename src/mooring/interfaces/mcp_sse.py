@@ -26,11 +26,14 @@ SESSION_PARAMETER: Final = b"session="
 class SseEndpoint:
     """`/mcp/<id>/sse` and `/mcp/<id>/messages` of one server."""
 
-    def __init__(self, server: Server, sessions: SessionTable, dispatcher: Dispatcher) -> None:
+    def __init__(
+        self, server: Server, sessions: SessionTable, dispatcher: Dispatcher, outlets: set[EventOutlet]
+    ) -> None:
+        """`outlets` are the open streams of all servers, which somebody keeps alive."""
         self._server = server
         self._sessions = sessions
         self._dispatcher = dispatcher
-        self._outlets: set[EventOutlet] = set()
+        self._outlets = outlets
 
     def open(self, request: Request, reply: Reply, extra: Headers, caller: Caller = NOBODY) -> None:
         """The stream. When it ends, so does the session, and everything that runs in it."""
@@ -106,7 +109,3 @@ class SseEndpoint:
                 self._dispatcher.legacy_notification(self._server, client, envelope, data)
             else:
                 self._dispatcher.legacy_request(self._server, client, envelope, data, sink)
-
-    def keep_alive(self, now: float) -> None:
-        for outlet in self._outlets:
-            outlet.tick(now)
