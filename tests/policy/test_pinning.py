@@ -159,6 +159,20 @@ def test_the_lock_holds_for_every_caller_and_era_until_somebody_approves(tmp_pat
 
 
 @pytest.mark.e2e
+def test_servers_are_locked_once_and_a_change_only_by_a_person(tmp_path: Path) -> None:
+    with pinned(tmp_path, tool_definition_lock={"mode": "block"}) as (gateway, shelf):
+        first = gateway.command("lock")
+        assert (first.returncode, "3 tools of 1 servers are now locked" in first.stderr) == (0, True)
+        eventually(lambda: set(listed(opened(gateway))) == {"a", "b", "c"}, "the lock to be read")
+        shelf.put(*AFTER)
+        again = gateway.command("lock")
+        assert again.returncode == 1
+        assert "not as locked: `one`; see `mooring lock diff`" in again.stderr
+        assert set(listed(opened(gateway))) == {"a"}
+        assert gateway.command("lock", "diff").returncode == 1
+
+
+@pytest.mark.e2e
 def test_the_note_of_one_guard_is_no_change_to_another(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path / "shelf", *BEFORE)
     core = {"tool_definition_lock": {"mode": "block"}}

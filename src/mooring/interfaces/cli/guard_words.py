@@ -155,8 +155,14 @@ def _add_audit(commands: Any) -> None:
 
 
 def _add_lock(commands: Any) -> None:
-    lock = commands.add_parser("lock", help="approve tool definitions")
-    actions = lock.add_subparsers(title="actions", metavar="ACTION", required=True)
+    lock = commands.add_parser(
+        "lock",
+        help="approve tool definitions",
+        description="Without an action: lock the tools of servers that are not in the lock yet, and say "
+        "which of the others differ from it.",
+    )
+    lock.set_defaults(handler="lock:begin", server=None, config=None, socket=None)
+    actions = lock.add_subparsers(title="actions", metavar="ACTION")
     for name, text, handler in (
         ("write", "lock all tools as the servers offer them now", "lock:write"),
         ("diff", "say in words what differs from the lock", "lock:diff"),

@@ -21,6 +21,26 @@ Json = dict[str, Any]
 _NO_LOCK = "the gateway keeps no lock: set `core.tool_definition_lock.mode` to `warn` or `block`"
 
 
+def begin(arguments: argparse.Namespace) -> int:
+    """Lock servers that are not locked yet; exit 1 if others differ, which only a person may approve."""
+    path = _lock_file(arguments)
+    offered = _offered(arguments)
+    locked = _read(path)
+    new = {server: tools for server, tools in offered.items() if server not in locked.servers}
+    if new:
+        write_lock(path, Locked(locked.version, {**locked.servers, **new}))
+    count = sum(len(tools) for tools in new.values())
+    print(f"{count} tools of {len(new)} servers are now locked in {path}", file=sys.stderr)
+    known = {server: tools for server, tools in offered.items() if server not in new}
+    changed = _differences(locked, known)
+    if changed:
+        names = ", ".join(f"`{server}`" for server in changed)
+        print(
+            f"not as locked: {names}; see `mooring lock diff`, then `mooring lock approve`", file=sys.stderr
+        )
+    return 1 if changed else 0
+
+
 def write(arguments: argparse.Namespace) -> int:
     """Lock what is there now."""
     path = _lock_file(arguments)

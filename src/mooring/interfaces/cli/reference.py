@@ -23,6 +23,8 @@ Commands that need a running gateway find it by `--socket`, `--config`, the vari
 
 This page is generated from `src/mooring/interfaces/cli/main.py`.
 """
+_ACTIONS = "A..."
+"""How argparse marks that further words follow."""
 
 
 def render() -> str:
@@ -32,8 +34,8 @@ def render() -> str:
 
 def _commands(parser: Any, text: str) -> Iterator[tuple[Any, str]]:
     """Each command that does something, with its help. argparse shows them only under private names."""
-    groups = [action for action in parser._actions if action.nargs == "A..."]
-    if not groups:
+    groups = [action for action in parser._actions if action.nargs == _ACTIONS]
+    if not groups or parser.get_default("handler") is not None:
         yield parser, text
     for group in groups:
         helps = {choice.dest: choice.help for choice in group._choices_actions}
@@ -42,11 +44,10 @@ def _commands(parser: Any, text: str) -> Iterator[tuple[Any, str]]:
 
 
 def _section(parser: Any, text: str) -> str:
-    known = sorted(parser._actions, key=lambda action: bool(action.option_strings))
+    own = [action for action in parser._actions if action.nargs != _ACTIONS]
+    known = sorted(own, key=lambda action: bool(action.option_strings))
     rows = [_row(action) for action in known if action.dest != "help"]
-    words = " ".join(
-        [parser.prog, *(_positional(action) for action in parser._actions if not action.option_strings)]
-    )
+    words = " ".join([parser.prog, *(_positional(action) for action in own if not action.option_strings)])
     summary = parser.description or f"{text[:1].upper()}{text[1:]}."
     table = f"\n| argument | meaning |\n| --- | --- |\n{''.join(rows)}" if rows else ""
     return f"\n## `{words}`\n\n{summary}\n{table}"
