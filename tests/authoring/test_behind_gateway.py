@@ -7,8 +7,9 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.authoring.test_official_clients import connected, talk
+from tests.authoring.test_official_clients import talk
 from tests.support.gateway import Gateway, running_gateway
+from tests.support.official import connected
 
 SCRIPT = Path(__file__).parent / "scripted_server.py"
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.test_sharing import alive
+from tests.e2e.test_sharing import living
 from tests.support.gateway import Journal, running_gateway, stdio_server
 from tests.support.peers import ModernHttpPeer, RpcRefused, StreamablePeer
 from tests.support.waiting import eventually
 
 
 def children(journal: Journal, count: int) -> None:
-    eventually(lambda: len(alive(journal)) == count, f"{count} children")
+    eventually(lambda: len(living(journal)) == count, f"{count} children")
 
 
 def test_a_killed_gateway_leaves_no_child_behind(tmp_path: Path) -> None:

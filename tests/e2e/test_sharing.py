@@ -22,7 +22,7 @@ from tests.support.gateway import (
     stdio_server,
 )
 from tests.support.peers import ModernHttpPeer, RpcRefused, SsePeer, StreamablePeer
-from tests.support.waiting import eventually
+from tests.support.waiting import alive, eventually
 
 Share = Callable[..., tuple[Gateway, Journal]]
 
@@ -39,15 +39,8 @@ def sharing(tmp_path: Path) -> Iterator[Share]:
         yield start
 
 
-def alive(journal: Journal) -> list[int]:
-    return [pid for pid in journal.pids() if Path(f"/proc/{pid}").exists() and not is_zombie(pid)]
-
-
-def is_zombie(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
+def living(journal: Journal) -> list[int]:
+    return [pid for pid in journal.pids() if alive(pid)]
 
 
 def pid_of(peer: Any) -> int:
@@ -79,7 +72,7 @@ def test_modern_clients_of_every_kind_that_come_at_once_meet_in_one_process(shar
         first = {call.result()["structuredContent"]["pid"] for call in calls}
         assert first == {pid_of(peer) for peer in peers}
         assert len(first) == 1
-        eventually(lambda: alive(journal) == list(first), "processes that nobody needs to end")
+        eventually(lambda: living(journal) == list(first), "processes that nobody needs to end")
 
 
 def test_each_legacy_client_has_its_own_process_until_it_leaves(sharing: Share) -> None:
@@ -92,8 +85,8 @@ def test_each_legacy_client_has_its_own_process_until_it_leaves(sharing: Share) 
             assert len({pid_of(one), pid_of(two), pid_of(three)}) == 3
         two_pid = pid_of(two)
         two.close()
-        eventually(lambda: two_pid not in alive(journal), "the process of the client that left to end")
-        assert pid_of(one) in alive(journal)
+        eventually(lambda: two_pid not in living(journal), "the process of the client that left to end")
+        assert pid_of(one) in living(journal)
 
 
 def test_each_call_has_its_own_process(sharing: Share) -> None:
@@ -101,7 +94,7 @@ def test_each_call_has_its_own_process(sharing: Share) -> None:
     with StreamablePeer(gateway, "s") as one, ModernHttpPeer(gateway, "s") as two:
         pids = [pid_of(peer) for peer in (one, one, two, two)]
         assert len(set(pids)) == 4
-        eventually(lambda: not set(pids) & set(alive(journal)), "their processes to end")
+        eventually(lambda: not set(pids) & set(living(journal)), "their processes to end")
 
 
 def test_ids_and_tokens_of_many_clients_are_never_mixed(sharing: Share) -> None:
@@ -229,7 +222,7 @@ def test_an_idle_child_is_stopped_and_started_again_when_needed(sharing: Share) 
     gateway, journal = sharing("client", timeouts={"idle_stop_seconds": 0.5})
     with StreamablePeer(gateway, "s") as peer:
         first = pid_of(peer)
-        eventually(lambda: first not in alive(journal), "the idle child to be stopped")
+        eventually(lambda: first not in living(journal), "the idle child to be stopped")
         assert gateway.status("s")["upstream_sessions"] == 0
         assert pid_of(peer) != first
 

@@ -18,8 +18,7 @@ from tests.files.conftest import (
     upload,
     upload_url,
 )
-from tests.policy.test_guard_reload import rewrite
-from tests.support.gateway import stdio_server
+from tests.support.gateway import rewrite, stdio_server
 from tests.support.peers import Peer, RpcRefused
 from tests.support.waiting import eventually
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.policy.caller import META, MODERN, Caller
-from tests.policy.test_guard_reload import rewrite
-from tests.support.gateway import Gateway, http_server, running_gateway, stdio_server
+from tests.support.gateway import Gateway, http_server, rewrite, running_gateway, stdio_server
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.e2e

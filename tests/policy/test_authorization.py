@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.policy.caller import Caller
 from tests.policy.shelf import Shelf, tool
-from tests.policy.test_guard_reload import rewrite
-from tests.support.gateway import Gateway, running_gateway
+from tests.support.gateway import Gateway, rewrite, running_gateway
 from tests.support.waiting import eventually
 
 from mooring.config.loading import ConfigError, load

@@ -16,7 +16,7 @@ import pytest
 from tests.policy.caller import Caller
 from tests.policy.shelf import Shelf, tool
 from tests.policy.test_short_way import Sender
-from tests.support.gateway import Gateway, http_server, running_gateway
+from tests.support.gateway import Gateway, http_server, rewrite, running_gateway
 from tests.support.peers import ModernHttpPeer, ModernStdioPeer, StdioPeer, StreamablePeer
 from tests.support.waiting import eventually
 
@@ -26,18 +26,6 @@ pytestmark = pytest.mark.e2e
 Json = dict[str, Any]
 LOOK = 'permit(principal, action == Action::"call_tool", resource == Tool::"look");'
 ALL = "permit(principal, action, resource);"
-
-
-def rewrite(gateway: Gateway, **settings: Any) -> None:
-    """Change the file, and wait until the gateway says what it made of it."""
-    file = gateway.folder / "mooring.yaml"
-    known = gateway.log().count("was reloaded") + gateway.log().count("was not reloaded")
-    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
-    os.kill(gateway.process.pid, signal.SIGHUP)
-    eventually(
-        lambda: gateway.log().count("was reloaded") + gateway.log().count("was not reloaded") > known,
-        "the file to be read",
-    )
 
 
 def events(gateway: Gateway, name: str = "audit.log") -> list[Json]:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from tests.policy.caller import Caller
 from tests.policy.shelf import Shelf, tool
-from tests.policy.test_guard_reload import rewrite
-from tests.support.gateway import running_gateway
+from tests.support.gateway import rewrite, running_gateway
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugin"
 pytestmark = pytest.mark.e2e

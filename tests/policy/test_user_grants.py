@@ -17,8 +17,7 @@ import pytest
 from tests.policy.caller import Caller
 from tests.policy.guarded import Browser, GrantProvider, Guarded, guarded, running_grant_provider
 from tests.policy.shelf import Shelf, tool
-from tests.policy.test_guard_reload import rewrite
-from tests.support.gateway import Gateway, program, running_gateway
+from tests.support.gateway import Gateway, program, rewrite, running_gateway
 from tests.support.peers import ModernHttpPeer, RpcRefused, StreamablePeer
 from tests.support.waiting import eventually
 

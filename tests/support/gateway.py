@@ -243,3 +243,15 @@ def _accepts(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def rewrite(gateway: Gateway, **settings: Any) -> None:
+    """Change the file, and wait until the gateway says what it made of it."""
+    file = gateway.folder / "mooring.yaml"
+    known = gateway.log().count("was reloaded") + gateway.log().count("was not reloaded")
+    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+    os.kill(gateway.process.pid, signal.SIGHUP)
+    eventually(
+        lambda: gateway.log().count("was reloaded") + gateway.log().count("was not reloaded") > known,
+        "the file to be read",
+    )

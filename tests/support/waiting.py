@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 LIMIT_SECONDS = 15.0
@@ -18,3 +19,12 @@ def eventually(look: Callable[[], T | None], what: str = "", *, limit: float = L
             raise AssertionError(f"waited {limit:g} s in vain for {what or look}; last: {value!r}")
         time.sleep(0.01)
     return value
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and not a zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return stat[stat.rindex(b")") :].split()[1] not in (b"Z", b"X")

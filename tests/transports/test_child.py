@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
+from tests.support.waiting import alive
 
 from mooring.protocol.lines import LineReader, Message, Noise
 from mooring.transports import child as child_module
@@ -66,15 +67,6 @@ async def until(condition: Callable[[], object]) -> None:
     """Look again and again; the limit of `run` ends it."""
     while not condition():  # noqa: ASYNC110
         await asyncio.sleep(0.005)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process is there and not a zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
-    return stat[stat.rindex(b")") :].split()[1] not in (b"Z", b"X")
 
 
 # Speaking

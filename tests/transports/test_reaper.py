@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import alive
 
 from mooring.transports import watcher
 from mooring.transports.reaper import Reaper
@@ -58,15 +59,6 @@ def parent_with_family(loop: str) -> Iterator[tuple[subprocess.Popen[str], int, 
             for group in family:
                 with suppress(ProcessLookupError):
                     os.killpg(group, signal.SIGKILL)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process is there and not a zombie."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return False
-    return stat[stat.rindex(b")") :].split()[1] not in (b"Z", b"X")
 
 
 def within(seconds: float, condition: Callable[[], bool]) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.gateway import Journal, ask_socket, scripted_command
-from tests.support.waiting import eventually
+from tests.support.waiting import alive, eventually
 
 from mooring.transports.unix_names import short_name
 
@@ -108,14 +108,6 @@ class Person:
         command = scripted_command(journal.path, "stdio", "legacy")
         words = ("run", "--name", name, "--sandbox", "off", *flags, "--format", "json", "--", *command)
         return json.loads(self(*words).stdout)
-
-
-def alive(pid: int) -> bool:
-    try:
-        status = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return status.rpartition(")")[2].split()[0] != "Z"
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from tests.support.gateway import Journal, scripted_command
 from tests.support.peers import StdioPeer, StreamablePeer
-from tests.support.waiting import eventually
-from tests.workloads.daemon import Person, alive, somebody
+from tests.support.waiting import alive, eventually
+from tests.workloads.daemon import Person, somebody
 from tests.workloads.test_sandbox_http import SERVER
 
 from mooring.workloads import cgroups

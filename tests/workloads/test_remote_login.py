@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 from tests.policy.caller import Caller
-from tests.policy.guarded import GrantProvider, Guarded, guarded, running_grant_provider
+from tests.policy.guarded import Browser, GrantProvider, Guarded, guarded, running_grant_provider
 from tests.policy.shelf import Shelf, tool
-from tests.policy.test_user_grants import Browser
 from tests.support.waiting import eventually
 from tests.workloads.daemon import LIMIT_SECONDS, Person, somebody
 

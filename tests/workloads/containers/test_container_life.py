@@ -9,10 +9,10 @@ from pathlib import Path
 
 import aiodocker
 import pytest
-from tests.support.waiting import eventually
+from tests.support.waiting import alive, eventually
 from tests.workloads.containers.setup import IMAGE, PYTHON
 from tests.workloads.containers.tools import contained, web_spec
-from tests.workloads.daemon import alive, somebody
+from tests.workloads.daemon import somebody
 
 from mooring.workloads.containers.engines import current_engines
 from mooring.workloads.profile import Inbound, Network, PermissionProfile
