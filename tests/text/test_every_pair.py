@@ -68,6 +68,14 @@ def test_strict_refuses_exactly_what_the_report_calls_lost(target: str, dialect:
             convert(document, "adf", target, dialect=dialect, strict=True)
 
 
+def test_another_order_is_named() -> None:
+    code = node("codeBlock", [text("x")])
+    document = doc(node("bulletList", [node("listItem", [code, paragraph(text("a")), paragraph()])]))
+    there = convert(document, "adf", "wiki", dialect="plain")
+    assert not equal(convert(there.result, "wiki", "adf").result, document)
+    assert is_named(0, there)
+
+
 @pytest.mark.parametrize("dialect", ["extended", "plain"])
 @pytest.mark.parametrize("target", FORMATS[1:])
 @pytest.mark.parametrize("levels", [20, 45, 52, 70])

@@ -51,6 +51,9 @@ def _within(before: Node, after: Node, path: Path) -> Iterator[Finding]:
 def _aligned(kind: str, held: list[Node], back: list[Node], path: Path) -> Iterator[Finding]:
     """Children that are not one to one: those that did not come back are named."""
     left, shown = Counter(map(_frozen, back)), _Shown(back)
+    if left == Counter(map(_frozen, held)):
+        yield path, "changed", f"the content of `{kind}` comes back in another order"
+        return
     for at, child in enumerate(held):
         if left[_frozen(child)]:
             left[_frozen(child)] -= 1
