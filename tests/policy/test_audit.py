@@ -376,6 +376,8 @@ def test_a_renamed_tool_is_written_down_under_both_names_and_with_what_it_is(tmp
         assert "hints" not in calls[2]["target"]
         refused = [call["metadata"]["extra"].get("refused_by") for call in calls]
         assert refused == [None, "filter and override", None, "rate limits"]
+        shown = gateway.command("audit", "show", "--tool", "pay", "--outcome", "success").stdout
+        assert "tools/call transfer" in shown
 
 
 ONE_CALL_OF_SAY = {"rate": [{"count": 1, "tools": ["say"]}]}

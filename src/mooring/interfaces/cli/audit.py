@@ -105,7 +105,7 @@ def _matches(arguments: argparse.Namespace, event: dict[str, Any]) -> bool:
     checks = (
         (arguments.server, target["endpoint"] == f"/mcp/{arguments.server}"),
         (arguments.user, arguments.user in (subjects["user"], subjects["user_id"])),
-        (arguments.tool, target.get("name") == arguments.tool),
+        (arguments.tool, arguments.tool in (target.get("name"), target.get("own_name"))),
         (arguments.type, event["type"] == arguments.type),
         (arguments.outcome, event["outcome"] == arguments.outcome),
     )
