@@ -111,6 +111,15 @@ def test_what_is_wrong_with_an_entry_is_said(tmp_path: Path, entry: Any, said: s
     assert said in refusal(tmp_path, {"mcpServers": {"a": entry}})
 
 
+def test_a_typo_is_said_in_the_words_of_the_file_and_nothing_else(tmp_path: Path) -> None:
+    said = refusal(tmp_path, {"mcpServers": {"a": {"comand": "x"}}})
+    assert (
+        "`mcpServers.a.comand` is not a key this version knows in such a file: did you mean `command`?"
+        in said
+    )
+    assert "servers[0]" not in said
+
+
 def test_data_is_not_kept_in_the_folder_of_the_client(tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
     file.write_text('{"mcpServers": {}}')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 from pathlib import Path
@@ -38,6 +39,8 @@ _TRANSPORTS = {
     "sse": "sse",
     "auto": "auto",
 }
+# Stands where nothing can be run, so that only what is wrong in the file itself is said.
+_NOTHING: dict[str, Any] = {"run": ["?"]}
 # The program itself, which is readable anyway and had better not be writable.
 _SCRIPTS = {".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".sh"}
 _INPUT = re.compile(r"\$\{(input:[^}]*|workspaceFolder[^}]*|userHome|command:[^}]*|config:[^}]*)\}")
@@ -85,12 +88,14 @@ def translate(document: Document, data_directory: Path) -> tuple[str, ...]:
 def _server(document: Document, path: KeyPath, entry: dict[str, Any]) -> dict[str, Any]:
     for key in entry:
         if key not in _KNOWN | _IGNORED:
-            document.report((*path, key), "is not a key this version knows in such a file: remove it")
+            close = difflib.get_close_matches(key, sorted(_KNOWN), 1)
+            way = f"did you mean `{close[0]}`?" if close else "remove it"
+            document.report((*path, key), f"is not a key this version knows in such a file: {way}")
     _refuse_placeholders(document, path, entry)
     url_key = next((key for key in ("url", "serverUrl", "httpUrl") if key in entry), None)
     if ("command" in entry) == (url_key is not None):
         document.report(path, "needs exactly one of `command` and `url`")
-        return {}
+        return {"workload": dict(_NOTHING)}
     if url_key is not None:
         return {"upstream": _upstream(document, path, entry, url_key)}
     return {"workload": _workload(document, path, entry)}
@@ -111,7 +116,7 @@ def _workload(document: Document, path: KeyPath, entry: dict[str, Any]) -> dict[
     arguments: Any = entry.get("args") or []
     if not isinstance(arguments, list) or not isinstance(entry["command"], str):
         document.report(path, "needs `command` as a text and `args` as a list")
-        return {"run": ["?"]}
+        return dict(_NOTHING)
     workload: dict[str, Any] = {
         "run": [entry["command"], *cast("list[Any]", arguments)],
         "env": entry.get("env") or {},
