@@ -227,13 +227,14 @@ class Exchange(msgspec.Struct, eq=False):
         """The `name` in the params, if it is a string; decoded on first use."""
         params = self.envelope.params
         if params is not self.name_in:
-            call = self.call = read_call(params)
+            call = read_call(params)
             self.name = meta.text(self.read_params().name) if call is None else call.name
+            self.call = call if jsonrpc.is_compact_request(self.body, self.envelope) else None
             self.name_in, self.subject = params, None
         return self.name
 
     def read_call(self) -> Call | None:
-        """Its params, if they can only be read in one way; None: they need a closer look."""
+        """Its params, if all of it can only be read in one way; None: it needs a closer look."""
         if self.envelope.params is not self.name_in:
             self.read_name()
         return self.call

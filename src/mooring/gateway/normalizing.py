@@ -24,12 +24,11 @@ def normalize(exchange: Exchange) -> None:
     no room for a second member goes on as it came. Some servers (all that use Go's decoder) read names of
     members whatever their case: there, `Name` beside `name` is a second one, so it is refused.
     """
-    envelope = exchange.envelope
-    raw = envelope.params
+    raw = exchange.envelope.params
     if not raw:
         return
     call = exchange.read_call()
-    if call is not None and jsonrpc.is_compact_request(exchange.body, envelope):
+    if call is not None:
         if len(call.arguments) > 1:
             _refuse_alike(call.arguments)
         return
@@ -43,11 +42,9 @@ def normalize(exchange: Exchange) -> None:
 
 def write_once(exchange: Exchange) -> None:
     """As `normalize`, for whoever only counts or writes down what is called: nothing is refused."""
-    envelope = exchange.envelope
-    if envelope.params and not (
-        exchange.read_call() is not None and jsonrpc.is_compact_request(exchange.body, envelope)
-    ):
-        _write_once(exchange, jsonrpc.members(envelope.params))
+    params = exchange.envelope.params
+    if params and exchange.read_call() is None:
+        _write_once(exchange, jsonrpc.members(params))
 
 
 def _write_once(exchange: Exchange, parts: dict[str, Raw]) -> None:
