@@ -20,6 +20,7 @@ from tests.support.gateway import Gateway, http_server, rewrite, running_gateway
 from tests.support.peers import ModernHttpPeer, ModernStdioPeer, StdioPeer, StreamablePeer
 from tests.support.waiting import eventually
 
+from mooring.interfaces.door import local_principal
 from mooring.policy.audit.verifying import public_key, verify
 
 pytestmark = pytest.mark.e2e
@@ -318,3 +319,22 @@ def test_a_command_begins_nothing_at_a_server_that_is_about_to_go(tmp_path: Path
         eventually(lambda: _denied(caller), "the new rules to hold")
         answer = peer.start_tool("echo", {"text": "b"}).answer()
         assert "was taken away or changed; connect again" in answer["error"]["message"]
+
+
+def test_whoever_uses_the_socket_is_known_once_callers_are_told_apart(tmp_path: Path) -> None:
+    (tmp_path / "me.cedar").write_text(
+        f'permit(principal == Client::"{local_principal().subject}", action, resource);'
+    )
+    shelf = Shelf(tmp_path / "s", tool("look"))
+    policies = {"type": "cedarv1", "policies": [str(tmp_path / "me.cedar")]}
+
+    def seen(gateway: Gateway) -> list[str]:
+        with StdioPeer(gateway, "one") as client:
+            return [entry["name"] for entry in client.request("tools/list")["tools"]]
+
+    with running_gateway(tmp_path, [shelf.stdio("one")], authorization=policies) as gateway:
+        assert seen(gateway) == []
+        rewrite(gateway, auth={"mode": "api_key"})
+        assert seen(gateway) == ["look"]
+        rewrite(gateway, auth={"mode": "none"})
+        assert seen(gateway) == []

@@ -126,6 +126,7 @@ class Gateway:
             stop=self.stop_wanted.set,
             credentials=lambda: self._sign_in.credentials,
             keys_file=lambda: guarding.keys_file(self._config),
+            is_open=lambda: self._config.auth.mode == "none",
         )
         self._described: WeakKeyDictionary[Server, _Described] = WeakKeyDictionary()
         self._stack = AsyncExitStack()

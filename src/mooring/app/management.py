@@ -45,7 +45,9 @@ class Management:
         stop: Callable[[], None],
         credentials: Callable[[], Credentials],
         keys_file: Callable[[], Path],
+        is_open: Callable[[], bool],
     ) -> None:
+        """`is_open` says whether nobody has to prove who they are."""
         self._config = config
         self._servers = servers
         self._sessions = sessions
@@ -56,6 +58,7 @@ class Management:
         self._stop = stop
         self._credentials = credentials
         self._keys_file = keys_file
+        self._is_open = is_open
 
     def begin(self, store: Store, supervisor: Supervisor) -> None:
         """From here on requests are answered."""
@@ -65,6 +68,10 @@ class Management:
 
     def serve(self, request: Request, reply: Reply, caller: Caller) -> None:
         self._handler(request, reply, caller)
+
+    def _local(self) -> Caller:
+        """Whoever uses the control socket."""
+        return Caller(ANONYMOUS if self._is_open() else local_principal(), "unix")
 
     @cached_property
     def _handler(self) -> Callable[[Request, Reply, Caller], None]:
@@ -82,7 +89,6 @@ class Management:
 
         config = self._config
         groups = Groups(self._store, self._supervisor)
-        local = Caller(ANONYMOUS if config.auth.mode == "none" else local_principal(), "unix")
         system = SystemOperations(
             self._servers,
             self._sessions,
@@ -93,7 +99,7 @@ class Management:
             pid=os.getpid(),
             started=self._started,
             max_message_bytes=config.limits.max_message_bytes,
-            local=local,
+            local=self._local,
             stop=self._stop,
         )
         operations = [
@@ -104,10 +110,10 @@ class Management:
                     *GroupOperations(groups, self._supervisor, self.ecosystem.clients.seeing).table(),
                 ]
             ),
-            *FileOperations(self._files, local).table(),
+            *FileOperations(self._files, self._local).table(),
             *ApprovalOperations(lambda: Requests(config.storage.root / APPROVALS)).table(),
             *KeyOperations(lambda: KeyStore(self._keys_file())).table(),
-            *LoginOperations(self._credentials, local, self._supervisor.look_again).table(),
+            *LoginOperations(self._credentials, self._local, self._supervisor.look_again).table(),
         ]
         return RestApi(self._dispatcher, operations, __version__).handle
 

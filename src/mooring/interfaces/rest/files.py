@@ -50,7 +50,7 @@ class ArtifactLink(Struct, frozen=True):
 class FileOperations:
     """What the API does with files."""
 
-    def __init__(self, service: Callable[[], FileService | None], local: Caller) -> None:
+    def __init__(self, service: Callable[[], FileService | None], local: Callable[[], Caller]) -> None:
         """`service` is None while no server has anything to do with files."""
         self._service = service
         self._local = local
@@ -88,7 +88,7 @@ class FileOperations:
         return UploadLink(name, about["upload_url"], about["expires_in_seconds"])
 
     def _caller_of(self, call: Call) -> Caller:
-        return self._local if call.request.peer == "unix" else call.caller
+        return self._local() if call.request.peer == "unix" else call.caller
 
     async def list(self, _call: Call) -> ArtifactList:
         service = self._service()

@@ -56,7 +56,10 @@ class LoginOperations:
     """What the API does with logins."""
 
     def __init__(
-        self, credentials: Callable[[], Credentials], local: Caller, on_logout: Callable[[str], None]
+        self,
+        credentials: Callable[[], Credentials],
+        local: Callable[[], Caller],
+        on_logout: Callable[[str], None],
     ) -> None:
         self._credentials = credentials
         self._local = local
@@ -88,12 +91,12 @@ class LoginOperations:
         states = [_state(grant.party.partition(":")[2], grant.principal, grant) for grant in found]
         signed_in = {grant.party for grant in found}
         missing = [party for key, party in parties.items() if key not in signed_in]
-        principal = self._local.principal.id
+        principal = self._local().principal.id
         return LoginStates([*states, *(_state(party.name, principal, None) for party in missing)])
 
     async def get(self, call: Call) -> LoginState:
         party = self._party(call.path["name"])
-        principal = call.query.principal or self._local.principal.id
+        principal = call.query.principal or self._local().principal.id
         return _state(party.name, principal, await self._grant(party, principal))
 
     async def begin(self, call: Call) -> LoginBegun:
@@ -102,7 +105,7 @@ class LoginOperations:
 
         party = self._party(call.path["name"])
         wished = call.body.principal
-        who = self._local.principal if wished is None else Principal(wished, wished)
+        who = self._local().principal if wished is None else Principal(wished, wished)
         flows = self._credentials().flows
         try:
             pending = await flows.begin(party, who, await ask_server(party))
@@ -114,7 +117,7 @@ class LoginOperations:
         from mooring.policy.credentials.grants import grant_name  # noqa: PLC0415
 
         name = call.path["name"]
-        principal = call.query.principal or self._local.principal.id
+        principal = call.query.principal or self._local().principal.id
         store = self._credentials().store
         keys = (f"server:{name}", f"provider:{name}")  # also of what is not configured any more
         if not [key for key in keys if await store.delete(grant_name(key, principal))]:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from mooring.gateway.dispatch import Dispatcher
-from mooring.gateway.principal import NOBODY, Caller
+from mooring.gateway.principal import Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
 from mooring.gateway.tracing import Record, encode_record, redact
@@ -83,7 +83,7 @@ class SystemOperations:
         pid: int,
         started: float,
         max_message_bytes: int,
-        local: Caller = NOBODY,
+        local: Callable[[], Caller],
         stop: Callable[[], None],
     ) -> None:
         self._servers = servers
@@ -187,7 +187,8 @@ class SystemOperations:
             raise ApiError(426, "upgrade_required", "this address is for `mooring proxy stdio`")
         if not call.reply.closed:
             channel = call.reply.upgrade(PROTOCOL)
-            StdioConnection(channel, server, self._sessions, self._dispatcher, self._max_bytes, self._local)
+            told = (self._sessions, self._dispatcher, self._max_bytes, self._local())
+            StdioConnection(channel, server, *told)
         return TAKEN
 
 
