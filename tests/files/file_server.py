@@ -57,6 +57,7 @@ def about(path: str) -> str:
 def call(name: str, given: Json) -> Json:
     match name:
         case "measure":
+            time.sleep(given.get("sleep", 0))
             return text(about(given["path"]))
         case "measure_all":
             return text("\n".join(about(path) for path in given["paths"]))

@@ -396,6 +396,18 @@ def test_what_is_late_is_told_so(tmp_path: Path) -> None:
         assert not [path for path in (gateway.folder / "data/files/views").rglob("*") if path.is_file()]
 
 
+def test_a_file_does_not_expire_under_a_call_that_uses_it(tmp_path: Path) -> None:
+    with serving(tmp_path, uploads={"ttl_seconds": 1}) as gateway, StreamablePeer(gateway, "files") as peer:
+        handle, other = (
+            post(upload_url(peer), (name, b"four")).json["upload_handle"] for name in ("used", "not used")
+        )
+        slow = peer.start_tool("measure", {"path": handle, "sleep": 4})
+        blobs = gateway.folder / "data/files/blobs"
+        eventually(lambda: not (blobs / other[-32] / other[-32:]).exists(), "the other one to expire")
+        assert said(slow.result()).startswith("4 ")
+        eventually(lambda: not list(blobs.glob("*/*")), "this one to expire, too")
+
+
 def test_two_calls_on_one_handle(gateway: Gateway) -> None:
     data = os.urandom(2_000_000)
     with StreamablePeer(gateway, "files") as peer:

@@ -70,13 +70,27 @@ class FileCalls:
         found = list(places(arguments, files))
         scope, view = self._place_of(exchange, found)
         try:
-            if found:
-                await self._resolver.resolve(found, scope, view)
-            if files.producers and self._files.artifacts_enabled:
-                return await self._produce(exchange, handler, files.producers, arguments, scope, view)
+            if not found:
+                return await self._go_on(exchange, handler, files, arguments, scope, view)
+            used = await self._resolver.resolve(found, scope, view)
+            with self._resolver.using(used):
+                return await self._go_on(exchange, handler, files, arguments, scope, view)
         except FileFault as error:
             return answers.own_tool_error(str(error))
-        if found:
+
+    async def _go_on(
+        self,
+        exchange: Exchange,
+        handler: Handler,
+        files: ToolFiles,
+        arguments: Arguments,
+        scope: str | None,
+        view: str,
+    ) -> Answer | None:
+        """Its handles are files now; the rest of the call."""
+        if files.producers and self._files.artifacts_enabled:
+            return await self._produce(exchange, handler, files.producers, arguments, scope, view)
+        if arguments.values:
             arguments.put_back()
         return await handler(exchange)
 

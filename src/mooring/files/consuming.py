@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import msgspec
@@ -13,6 +14,7 @@ from mooring.files.argument_paths import Place
 from mooring.files.deliveries import Deliverer
 from mooring.files.faults import BadUpload, NotFound
 from mooring.files.handles import Handle, looks_like, parse
+from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
 from mooring.gateway.exchange import Exchange
 from mooring.protocol import jsonrpc
@@ -74,7 +76,11 @@ class Resolver:
         self._server = server_id
         self._upload_tool = upload_tool
 
-    async def resolve(self, found: list[tuple[Consumer, Place]], scope: str | None, view: str) -> None:
+    async def resolve(
+        self, found: list[tuple[Consumer, Place]], scope: str | None, view: str
+    ) -> list[FileRecord]:
+        """Replace every handle; the files behind them."""
+        used: list[FileRecord] = []
         for consumer, place in found:
             value = place.value
             if value is None:
@@ -96,6 +102,12 @@ class Resolver:
                     f"`{place.shown}`: {error}; `{self._upload_tool()}` says how to send a file"
                 ) from error
             place.put(value)
+            used.append(record)
+        return used
+
+    def using(self, used: list[FileRecord]) -> AbstractContextManager[None]:
+        """While a call works with these files they stay."""
+        return self._store.using(used)
 
     def _handle(self, consumer: Consumer, place: Place) -> Handle | None:
         value = cast("object", place.value)

@@ -75,6 +75,7 @@ class FileStore:
         self._remembered: dict[str, FileRecord] = {}
         self._touched: dict[str, float] = {}
         self._ended: dict[str, float] = {}
+        self._in_use: dict[str, tuple[FileRecord, int]] = {}
 
     async def open(self) -> None:
         await self.database.open()
@@ -178,6 +179,20 @@ class FileStore:
         self._touched[record.id] = now + self.rules.of(record.kind).ttl_seconds
         return record
 
+    @contextmanager
+    def using(self, found: Sequence[FileRecord]) -> Generator[None]:
+        """A call works with these: they do not expire before it has ended."""
+        for record in found:
+            self._in_use[record.id] = record, self._in_use.get(record.id, (record, 0))[1] + 1
+        try:
+            yield
+        finally:
+            for record in found:
+                self._touch(record, self.clock())
+                users = self._in_use.pop(record.id)[1] - 1
+                if users:
+                    self._in_use[record.id] = record, users
+
     def _remember(self, record: FileRecord) -> None:
         if len(self._remembered) >= REMEMBERED:
             del self._remembered[next(iter(self._remembered))]
@@ -227,9 +242,11 @@ class FileStore:
 
     async def sweep(self) -> int:
         """Remove what has expired, a few at a time so that others get their turn."""
-        await self._write_touches()
         removed = 0
         now = self.clock()
+        for record, _ in self._in_use.values():
+            self._touch(record, now)
+        await self._write_touches()
         while taken := await self.database.run(
             lambda connection: records.take_expired(connection, now, SWEEP_BATCH)
         ):
