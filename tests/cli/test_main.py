@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -162,6 +163,25 @@ def test_version_loads_nothing_that_it_does_not_need() -> None:
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr.strip()) == (0, "")
+
+
+@pytest.mark.parametrize("words", [("version",), ("--help",)])
+def test_little_output_into_a_closed_pipe_ends_quietly_too(alone: Any, words: tuple[str, ...]) -> None:
+    """It is still in the buffer when the command is done."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    alone.environment.pop("PYTHONUNBUFFERED", None)
+    done = subprocess.run(
+        alone.arguments(*words),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=alone.environment,
+        timeout=20,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 def test_output_into_a_closed_pipe_ends_quietly(mooring: Any, gateway: Any) -> None:

@@ -20,14 +20,11 @@ from mooring.interfaces.cli.failure import Failed
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and answer its exit code."""
-    parsed = _parse(sys.argv[1:] if arguments is None else list(arguments))
-    module, _, function = parsed.handler.partition(":")
     try:
-        gc.disable()  # what is loaded now stays: looking for garbage among it is a tenth of a slow start
-        run = getattr(importlib.import_module(f"mooring.interfaces.cli.{module}"), function)
-        gc.freeze()
-        gc.enable()
-        return run(parsed)
+        try:
+            return _run(_parse(sys.argv[1:] if arguments is None else list(arguments)))
+        finally:
+            sys.stdout.flush()  # who has gone is noticed here, not when Python ends
     except Failed as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -40,6 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has seen enough. Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    module, _, function = parsed.handler.partition(":")
+    gc.disable()  # what is loaded now stays: looking for garbage among it is a tenth of a slow start
+    run = getattr(importlib.import_module(f"mooring.interfaces.cli.{module}"), function)
+    gc.freeze()
+    gc.enable()
+    return run(parsed)
 
 
 def _parse(given: list[str]) -> argparse.Namespace:
