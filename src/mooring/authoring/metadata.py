@@ -103,9 +103,10 @@ def is_foreign_validator(item: Any) -> bool:
         return False
     if kind == "FieldInfo":
         return any(map(is_foreign_validator, cast("list[Any]", item.metadata)))
+    if not kind.endswith("GeneralMetadata"):
+        return True
     # How pydantic keeps `Field(pattern=…)`, which we know ourselves.
-    known = cast("dict[str, Any]", vars(item))
-    return not (kind.endswith("GeneralMetadata") and set(known) == {"pattern"})
+    return set(cast("dict[str, Any]", vars(item))) != {"pattern"}
 
 
 def _add(known: Facts, item: Any) -> Facts:
