@@ -21,6 +21,7 @@ from tests.support.waiting import eventually
 from mooring.files import receiving
 from mooring.files.database import Database
 from mooring.files.faults import Gone, NotFound, TooSlow
+from mooring.files.handles import Kind
 from mooring.files.local_storage import LocalStorage
 from mooring.files.quotas import Quotas
 from mooring.files.store import FileStore, KeepingRule, StoreRules
@@ -254,6 +255,34 @@ def test_what_has_expired_says_so_before_it_is_swept(tmp_path: Path) -> None:
         await store.close()
 
     asyncio.run(run())
+
+
+def test_a_page_of_the_list_is_not_cut_by_what_has_expired(tmp_path: Path) -> None:
+    short, long = KeepingRule(1000, 60.0), KeepingRule(1000, 600.0)
+    now = [1000.0]
+
+    async def run() -> int:
+        store = FileStore(
+            Database(tmp_path / "state.sqlite3"),
+            LocalStorage(tmp_path / "files"),
+            Quotas(),
+            StoreRules(short, long, short),
+            clock=lambda: now[0],
+        )
+        await store.open()
+        kinds: list[Kind] = ["result", "artifact", "artifact", "artifact"]
+        for kind in kinds:
+            now[0] += 1
+            file = await store.begin(kind, "0" * 32, "files", "a.txt")
+            await file.write(b"kept")
+            await file.finish()
+            await store.commit([file])
+        now[0] += 70
+        found = await store.listed("0" * 32, "files", ["artifact", "result"], limit=2)
+        await store.close()
+        return len(found)
+
+    assert asyncio.run(run()) == 2, "fewer than asked for would mean that there are no more"
 
 
 def test_a_flood_of_sessions_stops_at_the_limit_and_harms_nobody(tmp_path: Path) -> None:

@@ -83,14 +83,19 @@ def find(connection: sqlite3.Connection, identifier: str) -> FileRecord | None:
 
 
 def of_scope(
-    connection: sqlite3.Connection, scope: str, server: str, kinds: Sequence[Kind], after: float, limit: int
+    connection: sqlite3.Connection,
+    scope: str,
+    server: str,
+    kinds: Sequence[Kind],
+    moments: tuple[float, float],
+    limit: int,
 ) -> list[FileRecord]:
-    """The files of a scope, oldest first, that were made after a moment."""
+    """The files of a scope, oldest first, that were made after one moment and live until after another."""
     marks = ",".join("?" * len(kinds))
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM files WHERE scope = ? AND server = ? AND kind IN ({marks}) AND created > ?"  # noqa: S608
-        " ORDER BY created LIMIT ?",
-        (scope, server, *kinds, after, limit),
+        " AND expires > ? ORDER BY created LIMIT ?",
+        (scope, server, *kinds, *moments, limit),
     )
     return [_record(row) for row in rows]
 

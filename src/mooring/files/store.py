@@ -202,10 +202,9 @@ class FileStore:
         self, scope: str, server: str, kinds: Sequence[Kind], after: float = 0.0, limit: int = PAGE
     ) -> list[FileRecord]:
         now = self.clock()
-        found = await self.database.read(
-            lambda connection: records.of_scope(connection, scope, server, kinds, after, limit)
+        return await self.database.read(
+            lambda connection: records.of_scope(connection, scope, server, kinds, (after, now), limit)
         )
-        return [record for record in found if record.expires > now]
 
     def read(self, record: FileRecord, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
         stop = record.size if stop is None else stop
