@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -125,3 +126,16 @@ def test_shrink_finds_the_smallest_part_that_breaks() -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(Failed, match=r"nothing\.json"):
         command.run(parsed("--from", "adf", "--to", "wiki", str(tmp_path / "nothing.json")))
+
+
+def test_on_a_terminal_the_last_line_ends_and_in_a_pipe_nothing_is_added(tmp_path: Path) -> None:
+    page = tmp_path / "page.json"
+    page.write_text(json.dumps(PAGE))
+    words = ("--from", "adf", "--to", "wiki", str(page))
+    piped = run(*words).stdout
+    assert not piped.endswith("\n")
+    terminal, theirs = os.openpty()
+    subprocess.run([sys.executable, "-c", RUN, *words], stdout=theirs, timeout=60, check=True)
+    os.close(theirs)
+    assert os.read(terminal, 65536).decode().replace("\r\n", "\n") == f"{piped}\n"
+    os.close(terminal)

@@ -138,6 +138,8 @@ def _shrink(arguments: argparse.Namespace) -> int:
 
 def _input(arguments: argparse.Namespace) -> bytes:
     if arguments.file in (None, "-"):
+        if sys.stdin.isatty():
+            print(f"type or paste {arguments.source} text; Ctrl-D ends it", file=sys.stderr)
         return sys.stdin.buffer.read()
     try:
         return Path(arguments.file).read_bytes()
@@ -155,7 +157,9 @@ def _input_lines(arguments: argparse.Namespace) -> Iterator[bytes]:
 def _output(arguments: argparse.Namespace, written: str) -> None:
     data = written.encode("utf-8", "surrogatepass")
     if arguments.output is None:
-        sys.stdout.buffer.write(data)
+        # Into a pipe goes exactly the text; on a terminal the prompt must not stand behind its last line.
+        open_line = sys.stdout.isatty() and data and not data.endswith(b"\n")
+        sys.stdout.buffer.write(data + b"\n" if open_line else data)
         sys.stdout.buffer.flush()
         return
     try:
