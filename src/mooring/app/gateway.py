@@ -195,6 +195,7 @@ class Gateway:
             await self._add_entry(entry)
         await stack.enter_async_context(self._supervisor)
         stack.push_async_callback(self._close_servers)
+        stack.callback(self._supervisor.look_away)
         stack.push_async_callback(self._close_listener, listener)
         holder.app = self._app
         socket = socket_in(config.storage.root)

@@ -94,9 +94,13 @@ class Supervisor:
         self._ticker = asyncio.get_running_loop().create_task(self._tick())
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    def look_away(self) -> None:
+        """The gateway closes: what ends from now on is not to be brought back."""
         if self._ticker is not None:
             self._ticker.cancel()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.look_away()
         await asyncio.gather(*(workload.close() for workload in self.workloads.values()))
 
     # What there is
