@@ -53,6 +53,10 @@ def interactive_server() -> Server:
         return f"{person.action} {model.text} {len(roots)}"
 
     @server.tool
+    async def pay(ctx: Context) -> str:
+        return (await ctx.elicit_url("Pay here.", "https://pay.example/1")).action
+
+    @server.tool
     async def would_rather(ctx: Context) -> str:
         try:
             await ctx.elicit("Who?", Person)
@@ -65,6 +69,9 @@ def interactive_server() -> Server:
 
 def reply_to(question: dict[str, Any]) -> dict[str, Any]:
     match question["method"]:
+        case "elicitation/create" if question["params"].get("mode") == "url":
+            assert question["params"]["url"] == "https://pay.example/1"
+            return {"action": "accept"}
         case "elicitation/create":
             assert question["params"]["requestedSchema"]["properties"]["size"]["enum"] == ["s", "m", "l"]
             return {"action": "accept", "content": {"name": "Ada", "size": "l"}}
@@ -107,6 +114,15 @@ async def test_questions_read_as_a_plain_await_in_both_eras(version: str) -> Non
         text, rounds = await play(client, "all_at_once")
         assert text == "accept hello 1"
         assert rounds == (1 if version == "2026-07-28" else 3)
+
+
+@pytest.mark.parametrize("version", ERAS)
+async def test_a_person_is_sent_to_a_page_if_the_client_can_show_one(version: str) -> None:
+    async with talking(interactive_server(), version, {"elicitation": {"url": {}}}) as client:
+        assert await play(client, "pay") == ("accept", 1)
+    async with talking(interactive_server(), version, {"elicitation": {}}) as client:
+        outcome = await client.call("pay")
+        assert outcome.get("code") == -32021 or outcome["isError"], "a form is all that it can show"
 
 
 @pytest.mark.parametrize("version", ERAS)
