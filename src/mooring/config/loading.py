@@ -122,7 +122,7 @@ def _stop_on_problems(path: Path, document: Document) -> None:
 
 
 def _refuse_foreign(path: Path, document: Document) -> None:
-    """Formats of other programs that this version cannot serve yet, and files that are none at all."""
+    """Files that are in no format we know, or in none at all."""
     value = document.value
     if not isinstance(value, dict):
         document.report((), "holds no keys: start it with `mooring: 1`")
