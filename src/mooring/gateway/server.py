@@ -130,7 +130,7 @@ class Server:
 
     def retire(self) -> None:
         """Another one answers in its place, or none: what is under way may end, nothing new begins."""
-        self.use([self._refuse_anew], None)
+        self.use([self._refuse_anew], None, self.watch)
 
     async def _refuse_anew(self, exchange: Exchange, handler: Handler) -> Answer | None:
         del exchange, handler
