@@ -350,7 +350,7 @@ def test_groups_are_made_listed_moved_to_and_removed(person: Person, journal: Jo
     assert "it stays" in refused.stderr
     person("group", "create", "gone")
     person("group", "move", "gone", "one")
-    person("group", "rm", "gone", "--with-workloads")
+    assert person("group", "rm", "gone", "--with-workloads").stdout == "removed the group gone, one\n"
     assert person.workloads() == []
     assert [group["name"] for group in person.json("group", "list")] == ["default"]
 

@@ -32,9 +32,14 @@ def list_groups(arguments: argparse.Namespace) -> int:
 
 
 def remove(arguments: argparse.Namespace) -> int:
-    query = "?with_workloads=true" if arguments.with_workloads else ""
-    ask(find_socket(arguments), "DELETE", path_of("groups", arguments.name) + query)
-    print(f"removed the group {arguments.name}")
+    socket, target = find_socket(arguments), path_of("groups", arguments.name)
+    if not arguments.with_workloads:
+        ask(socket, "DELETE", target)
+        print(f"removed the group {arguments.name}")
+        return 0
+    workloads: list[str] = ask(socket, "GET", target)["workloads"]
+    ask(socket, "DELETE", f"{target}?with_workloads=true")
+    print(f"removed {', '.join(['the group ' + arguments.name, *workloads])}")
     return 0
 
 
