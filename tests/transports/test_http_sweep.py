@@ -8,7 +8,8 @@ import time
 import pytest
 from http_edge_tools import until
 
-from mooring.transports.http_sweep import LOOKS_PER_SECOND, NEVER, SWEEP_SECONDS, Sweep
+from mooring.transports.http_client import ClientPool, Origin
+from mooring.transports.http_sweep import LOOKS_PER_SECOND, NEVER, SWEEP_SECONDS, Sweep, shared_sweep
 
 pytestmark = pytest.mark.anyio
 
@@ -80,3 +81,16 @@ async def test_among_thousands_a_deadline_is_never_early_and_passes_too() -> Non
     assert all(each.passed_at is None for each in crowd)
     for each in crowd:
         sweep.discard(each)
+
+
+async def test_a_thousand_clients_of_one_loop_have_one_timer() -> None:
+    clients = [ClientPool(Origin("http", "127.0.0.1", port)) for port in range(2000, 3000)]
+    assert {client.sweep for client in clients} == {shared_sweep()}
+
+
+async def test_every_loop_has_a_clock_of_its_own() -> None:
+    async def ask() -> Sweep:
+        return shared_sweep()
+
+    other = await asyncio.to_thread(lambda: asyncio.run(ask()))
+    assert other is not shared_sweep()

@@ -19,7 +19,7 @@ from msgspec import Struct
 from mooring.transports.http_errors import ConnectFailed, PoolBusy
 from mooring.transports.http_limits import ClientLimits
 from mooring.transports.http_response import Response
-from mooring.transports.http_sweep import NEVER, Sweep
+from mooring.transports.http_sweep import NEVER, Sweep, shared_sweep
 from mooring.transports.http_upstream import UpstreamConnection
 
 __all__ = ["ClientLimits", "ClientPool", "Origin", "Response", "shared_tls_context"]
@@ -93,7 +93,7 @@ class ClientPool:
     ) -> None:
         self.origin = origin
         self.limits = limits or ClientLimits()
-        self.sweep = Sweep()
+        self.sweep = shared_sweep()
         self._tls_context = tls_context
         self._middle = b" HTTP/1.1\r\nhost: %b\r\n" % origin.authority.encode()
         self._idle: list[UpstreamConnection] = []

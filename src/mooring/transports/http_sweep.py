@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Protocol
+from weakref import WeakKeyDictionary
 
 SWEEP_SECONDS = 0.25
 LONGEST_SWEEP_SECONDS = 1.0
@@ -65,6 +66,23 @@ class Sweep:
         # The clock names the end of the coming tick: a deadline counted from it is never early.
         self.clock = elapsed + pause
         self._timer = loop.call_later(pause, self._tick) if self.members else None
+        if self._timer is None:
+            self._loop = None
         # Collect first: an expired connection leaves the set while we look at it.
         for member in [member for member in self.members if member.deadline <= elapsed]:
             member.deadline_passed()
+
+
+_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, Sweep] = WeakKeyDictionary()
+
+
+def shared_sweep() -> Sweep:
+    """The sweep of all clients in this loop: with one for each, a thousand servers are a thousand timers."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:  # made before its loop runs
+        return Sweep()
+    found = _shared.get(loop)
+    if found is None:
+        found = _shared[loop] = Sweep()
+    return found
