@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import signal
 import subprocess
+import termios
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.e2e.test_sharing import living
-from tests.support.gateway import Journal, running_gateway, stdio_server
+from tests.support.gateway import Journal, program, running_gateway, stdio_server
 from tests.support.peers import ModernHttpPeer, RpcRefused, StreamablePeer
 from tests.support.waiting import eventually
 
@@ -92,3 +95,32 @@ def test_a_child_that_will_not_start_again_is_an_error_not_a_hang(tmp_path: Path
             peer.tool("echo")
         assert time.monotonic() - started < 8
         assert gateway.status("s")["state"] == "down"
+
+
+def test_a_gateway_ends_with_the_terminal_it_was_started_in(tmp_path: Path) -> None:
+    """Otherwise it would hold its port with nobody left to stop it."""
+    ours, its = os.openpty()
+    config = {"mooring": 1, "listen": "127.0.0.1:0", "storage": {"root": str(tmp_path / "data")}}
+    file = tmp_path / "mooring.yaml"
+    file.write_text(json.dumps({**config, "servers": [stdio_server("one", tmp_path / "journal")]}))
+    process = subprocess.Popen(
+        [program(), "serve", "--config", str(file)],
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - no threads here
+    )
+    os.close(its)
+    try:
+        said = b""
+        while b"control socket" not in said:
+            said += os.read(ours, 4096)
+        process.send_signal(signal.SIGHUP)
+        while b"reloaded" not in said:  # the terminal is there: then it only reads its file again
+            said += os.read(ours, 4096)
+        os.close(ours)
+        assert process.wait(15) == 0
+    finally:
+        process.kill()
+        process.wait(5)

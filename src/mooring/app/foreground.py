@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -70,9 +71,17 @@ async def _serve(
 
 
 async def _follow_file(gateway: Gateway, watch: Path | None, load: Load) -> None:
-    """Reload on SIGHUP, and when the file has changed and stayed so for one look."""
+    """Reload on SIGHUP, and when the file has changed and stayed so for one look.
+
+    When a terminal is closed it sends the same signal: whoever was started in it ends with it.
+    """
     asked = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, asked.set)
+    terminal = next((number for number in range(3) if os.isatty(number)), None)
+
+    def hung_up() -> None:
+        (gateway.stop_wanted if _is_closed(terminal) else asked).set()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up)
     known = seen = _stamp(watch)
     while True:
         with suppress(TimeoutError):
@@ -82,6 +91,16 @@ async def _follow_file(gateway: Gateway, watch: Path | None, load: Load) -> None
             asked.clear()
             known = seen
             await _reload(gateway, load)
+
+
+def _is_closed(terminal: int | None) -> bool:
+    if terminal is None:
+        return False
+    try:
+        os.tcgetpgrp(terminal)
+    except OSError:
+        return True
+    return False
 
 
 def _stamp(path: Path | None) -> tuple[int, int, int] | None:
