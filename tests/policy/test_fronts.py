@@ -68,7 +68,7 @@ SETTINGS: Json = {
 @pytest.mark.parametrize("front", FRONTS)
 def test_a_call_passes_everything_that_is_on(tmp_path: Path, front: str, era: str) -> None:
     kind, version, call = FRONTS[front]
-    rules = {"tools": {"deny": ["fail"], "override": {"echo": {"name": "say"}}}}
+    rules: Json = {"tools": {"deny": ["fail"], "override": {"echo": {"name": "say"}}}}
     with (
         http_server("one", tmp_path / "journal", era, **rules) as server,
         running_gateway(tmp_path, [server], **SETTINGS) as gateway,
