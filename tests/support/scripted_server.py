@@ -9,10 +9,12 @@ What the tools mean is in `scripted_tools.py`; here is how they are reached.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import itertools
 import json
 import os
 import queue
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -302,8 +304,12 @@ class Http(BaseHTTPRequestHandler):
             while not finished.is_set():
                 ready, _, _ = select.select([self.connection], [], [], 0.02)
                 if ready:
+                    # What is there may as well be the next request, perhaps under the same id.
+                    with contextlib.suppress(OSError):
+                        if self.connection.recv(1, socket.MSG_PEEK):
+                            return
                     stopped = session._running.get(message["id"])
-                    if stopped is not None:
+                    if stopped is not None and not finished.is_set():
                         stopped.set()
                     return
 

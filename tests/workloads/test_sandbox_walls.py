@@ -356,6 +356,8 @@ def test_the_walls_stand_for_an_ordinary_user_too() -> None:
             os.setgid(65534)
             os.setuid(65534)
             os.environ["HOME"] = str(folder / "home")
+            for place in ("XDG_CONFIG_HOME", "XDG_DATA_HOME"):  # of the tests, which are root's
+                os.environ.pop(place, None)
             sys.executable = "/usr/bin/python3"
             watcher.__file__ = str(folder / "watcher.py")
             child_module.reaper = Reaper()

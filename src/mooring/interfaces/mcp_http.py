@@ -3,6 +3,7 @@ meant."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from time import monotonic
 from typing import Final, cast
@@ -40,6 +41,8 @@ _ONCE: Final = {
     b"last-event-id": "Last-Event-ID",
 }
 ALLOW: Final = ((b"allow", b"GET, POST, DELETE, OPTIONS"),)
+END_SECONDS: Final = 5.0
+"""A server that does not hear of its client's end must not keep the client."""
 ALLOW_POST: Final = ((b"allow", b"POST, OPTIONS"),)
 Headers = tuple[tuple[bytes, bytes], ...]
 Handler = Callable[[Request, Reply], None]
@@ -295,8 +298,15 @@ class McpEndpoint:
             return
         client = self._find(request.header(b"mcp-session-id"), reply, None, extra, caller)
         if client is not None:
-            reply.send(200, extra, b"")
-            self._dispatcher.spawn(self._sessions.close(client))
+            closing = self._dispatcher.spawn(self._sessions.close(client))
+            self._dispatcher.spawn(_say_ended(closing, reply, extra))
+
+
+async def _say_ended(closing: asyncio.Task[None], reply: Reply, extra: Headers) -> None:
+    """The answer means that nothing of a session comes back, whatever happens to the gateway after it."""
+    await asyncio.wait([closing], timeout=END_SECONDS)
+    if not reply.closed:
+        reply.send(200, extra, b"")
 
 
 class InitializeSink(PostSink, eq=False, kw_only=True):
