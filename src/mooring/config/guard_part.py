@@ -48,7 +48,7 @@ class InForce(Struct):
 class Hooks(Struct):
     """What the guard may ask of the gateway around it, and what outlives a change of the configuration."""
 
-    end_session: Callable[[Client], None] | None = None
+    end_session: Callable[[Client], object] | None = None
     stop_server: Callable[[str, str], None] | None = None
     numbers: Metrics | None = None
     """What the page for Prometheus shows, if there is one."""
