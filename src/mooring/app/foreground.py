@@ -60,20 +60,21 @@ async def _serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, gateway.stop_wanted.set)
+    asked = _reload_asked(gateway)
     async with gateway:
         assert gateway.started is not None
         _settle_memory()
         ready(gateway.started)
-        follower = loop.create_task(_follow_file(gateway, watch, load))
+        follower = loop.create_task(_follow_file(gateway, watch, load, asked))
         await gateway.stop_wanted.wait()
         follower.cancel()
     return 0
 
 
-async def _follow_file(gateway: Gateway, watch: Path | None, load: Load) -> None:
-    """Reload on SIGHUP, and when the file has changed and stayed so for one look.
+def _reload_asked(gateway: Gateway) -> asyncio.Event:
+    """Is set by SIGHUP.
 
-    When a terminal is closed it sends the same signal: whoever was started in it ends with it.
+    A terminal that is closed sends the same signal: whoever was started in it ends with it.
     """
     asked = asyncio.Event()
     terminal = next((number for number in range(3) if os.isatty(number)), None)
@@ -82,6 +83,11 @@ async def _follow_file(gateway: Gateway, watch: Path | None, load: Load) -> None
         (gateway.stop_wanted if _is_closed(terminal) else asked).set()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, hung_up)
+    return asked
+
+
+async def _follow_file(gateway: Gateway, watch: Path | None, load: Load, asked: asyncio.Event) -> None:
+    """Reload when asked to, and when the file has changed and stayed so for one look."""
     known = seen = _stamp(watch)
     while True:
         with suppress(TimeoutError):

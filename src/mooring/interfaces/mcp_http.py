@@ -277,8 +277,8 @@ class McpEndpoint:
         if last is not None:
             self._resume(client, last, reply, extra)
             return
+        self._dispatcher.attach(self._server, client)  # first: it is written down before anybody is answered
         client.open_standalone(EventOutlet(reply, extra))
-        self._dispatcher.attach(self._server, client)
 
     def _resume(self, client: LegacyClient, last: bytes, reply: Reply, extra: Headers) -> None:
         place = parse_event_id(last)
@@ -288,9 +288,9 @@ class McpEndpoint:
                 reply, 400, "that event is not known (any more); open a stream without `Last-Event-ID`", extra
             )
             return
-        log.attach(EventOutlet(reply, extra), place[1])
         if place[0] == 0:
             self._dispatcher.attach(self._server, client)
+        log.attach(EventOutlet(reply, extra), place[1])
 
     def _delete(self, request: Request, reply: Reply, extra: Headers, caller: Caller) -> None:
         if _names_modern(request):
