@@ -33,7 +33,7 @@ def engine(name: str, folder: Path) -> Iterator[Path]:
     socket = folder / "run" / f"{name}.sock"
     command = {"podman": _podman, "docker": _docker}[name](folder, socket)
     settings = {
-        "HOME": str(folder / "home"),
+        **setup.at_home(folder / "home"),
         "XDG_RUNTIME_DIR": str(folder / "run"),
         "CONTAINERS_CONF": str(folder / "containers.conf"),
         "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",

@@ -136,6 +136,12 @@ def ask(url: str, *more: str) -> str:
     return done.stdout
 
 
+def at_home(folder: Path) -> dict[str, str]:
+    """What tells a program that it is at home there, also one that may not look into root's folders."""
+    places = {"XDG_CONFIG_HOME": folder / ".config", "XDG_DATA_HOME": folder / ".local/share"}
+    return {"HOME": str(folder)} | {name: str(place) for name, place in places.items()}
+
+
 @contextmanager
 def running(command: list[str], socket: Path, folder: Path, extra: dict[str, str]) -> Iterator[None]:
     with (folder / "engine.log").open("wb") as log:

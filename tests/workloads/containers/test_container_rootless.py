@@ -40,7 +40,7 @@ def test_a_rootless_engine_has_the_same_walls(name: str) -> None:
             done = subprocess.run(
                 [sys.executable, "-c", SCRIPT, name, str(folder), str(NOBODY)],
                 cwd=ROOT,
-                env={**os.environ, "HOME": str(folder), f"MOORING_{name.upper()}_SOCKET": str(socket)},
+                env={**os.environ, **setup.at_home(folder), f"MOORING_{name.upper()}_SOCKET": str(socket)},
                 capture_output=True,
                 text=True,
                 timeout=200,

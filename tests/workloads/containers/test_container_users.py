@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from tests.workloads.containers.setup import at_home
 from tests.workloads.sandbox_tools import ROOT
 
 from mooring.workloads.containers.engines import current_engines
@@ -73,7 +74,7 @@ def test_an_ordinary_user_has_the_same_walls(engine: str) -> None:
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT, engine, str(folder), str(NOBODY)],
             cwd=ROOT,
-            env={**os.environ, "HOME": str(folder)},
+            env={**os.environ, **at_home(folder)},
             capture_output=True,
             text=True,
             timeout=100,
