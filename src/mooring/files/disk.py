@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -27,6 +27,16 @@ async def in_thread(work: Callable[..., T], *arguments: object) -> T:
     """Run blocking work; a full disk is said as what it means for the caller."""
     with translated():
         return await asyncio.get_running_loop().run_in_executor(_threads, work, *arguments)
+
+
+@asynccontextmanager
+async def opened(path: Path) -> AsyncGenerator[int]:
+    """A file to read from."""
+    descriptor = await in_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def submit(work: Callable[..., T], *arguments: object) -> asyncio.Future[T]:

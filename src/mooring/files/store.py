@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from mooring.files import records
@@ -211,6 +212,10 @@ class FileStore:
         return (
             self.storage.read(record.blob, start, stop) if record.blob else self._small(record, start, stop)
         )
+
+    def path(self, record: FileRecord) -> Path | None:
+        """Where its bytes are a file of ours, if they are."""
+        return self.storage.path(record.blob) if record.blob else None
 
     async def _small(self, record: FileRecord, start: int, stop: int) -> AsyncIterator[bytes]:
         data = await self.database.read(lambda connection: records.small_data(connection, record.id))

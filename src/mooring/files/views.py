@@ -132,7 +132,7 @@ class Views:
     async def _copy(self, record: FileRecord, target: Path) -> Seen:
         temporary = target.parent / f".{new_id()}"
         await in_thread(lambda: target.parent.mkdir(exist_ok=True))
-        source = self._store.storage.path(record.blob) if record.blob else None
+        source = self._store.path(record)
         if source is not None:
             await in_thread(shutil.copyfile, source, temporary)
         else:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
+from mooring.files.disk import opened
 from mooring.files.faults import FileFault, Gone, NotFound
 from mooring.files.handles import Handle, is_scope
 from mooring.files.links import ONCE_SECONDS
@@ -115,12 +116,21 @@ class Downloads:
             headers.append((b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, record.size)))
         reply.start(206 if span else 200, headers, length=stop - start, compress=False)
         if request.method == b"GET":
-            async for block in self._requests.service.store.read(record, start, stop):
-                if reply.closed:
-                    return
-                reply.write(block)
-                await reply.drain()
+            await self._send_body(reply, record, start, stop)
         reply.end()
+
+    async def _send_body(self, reply: Reply, record: FileRecord, start: int, stop: int) -> None:
+        store = self._requests.service.store
+        path = store.path(record)
+        if path is not None and reply.takes_files():
+            async with opened(path) as file:
+                await reply.write_file(file, start, stop)
+            return
+        async for block in store.read(record, start, stop):
+            if reply.closed:
+                return
+            reply.write(block)
+            await reply.drain()
 
 
 def _headers(record: FileRecord) -> list[tuple[bytes, bytes]]:

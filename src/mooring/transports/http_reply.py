@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from mooring.transports import compression
+from mooring.transports import compression, file_body
 from mooring.transports.http_request import Request
 from mooring.transports.http_upgrade import Upgraded
 from mooring.transports.patient_body import PatientBody
@@ -78,6 +78,8 @@ class ReplyChannel(Protocol):
     def reply_aborted(self, *, must_reset: bool) -> None: ...
     def reply_upgraded(self) -> Upgraded: ...
     def writable_again(self) -> asyncio.Future[None]: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
 
 
 _blocks: dict[tuple[tuple[bytes, bytes], ...], bytes] = {}
@@ -262,6 +264,17 @@ class Reply(msgspec.Struct, eq=False):
                 self._compressor = compression.stream_compressor(self._coding)
             data = self._compressor.piece(data)
         self._put(data)
+
+    def takes_files(self) -> bool:
+        """Whether `write_file` can be used now: the body goes out as it is, and its length is known."""
+        counted = self._phase == _STREAMING and self._framing == _COUNTED and self._coding is None
+        return counted and not self.closed and file_body.can_hand_over(self._channel.transport)
+
+    async def write_file(self, file: int, start: int, stop: int) -> None:
+        """Part of the body, from an open file; returns when all of it is on its way or nobody is there."""
+        if not self.takes_files():
+            raise RuntimeError("write_file() belongs where takes_files() says so")
+        self._left -= await file_body.hand_over(self._channel, self, file, start, stop) - start
 
     def _put(self, data: bytes | bytearray | memoryview) -> None:
         transport = self._channel.transport
