@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -19,6 +20,8 @@ from tests.support.peers import ModernHttpPeer, RpcRefused, StreamablePeer
 from tests.support.waiting import eventually
 
 from mooring.config.loading import ConfigError, load_with_notes
+from mooring.config.locations import data_directory_of
+from mooring.workloads.state import DataDirectory
 
 Json = dict[str, Any]
 
@@ -60,7 +63,7 @@ def test_its_defaults_are_kept(tmp_path: Path) -> None:
     loaded = load_with_notes(file, environment={})
     config = loaded.config
     assert config.listen == "0.0.0.0:8932"
-    assert config.storage.root == Path("/data/shared")
+    assert config.servers[0].files.shared_directory == Path("/data/shared")
     assert (config.uploads.max_file_bytes, config.uploads.ttl_seconds) == (10 * 1024**2, 120)
     assert config.artifacts.ttl_seconds == 600
     assert config.servers[0].timeouts.call_seconds == 60
@@ -93,6 +96,78 @@ def test_keys_go_where_they_belong(tmp_path: Path) -> None:
     [ignored] = [note for note in loaded.notes if "left out" in note]
     assert "`telemetry.enabled`" in ignored
     assert "`state_persistence.type`" in ignored
+
+
+def _kept(file: Path, **environment: str) -> tuple[Path, list[str]]:
+    """Where our own state is with this file, and what the start-up lines say about it."""
+    loaded = load_with_notes(file, environment=environment)
+    assert data_directory_of(file, environment) == loaded.config.storage.root, "commands look there, too"
+    return loaded.config.storage.root, [note for note in loaded.notes if "our own state" in note]
+
+
+def test_our_own_state_is_not_in_the_folder_that_servers_can_read(tmp_path: Path) -> None:
+    file = adapter_file(tmp_path)
+    root, [note] = _kept(file, XDG_DATA_HOME=str(tmp_path / "home"))
+    assert root.is_relative_to(tmp_path / "home" / "mooring")
+    assert str(root) in note
+    assert "state_persistence.disk.local_path" in note
+    [server] = load_with_notes(file, environment={}).config.servers
+    assert server.files.shared_directory == tmp_path / "shared"
+
+
+def test_each_file_has_a_state_of_its_own_that_stays(tmp_path: Path) -> None:
+    for name in ("a", "b", "real"):
+        (tmp_path / name).mkdir()
+    first, second = adapter_file(tmp_path / "a"), adapter_file(tmp_path / "b")
+    home = {"XDG_DATA_HOME": str(tmp_path)}
+    assert _kept(first, **home) == _kept(tmp_path / "b" / ".." / "a" / "config.yaml", **home)
+    assert _kept(first, **home)[0] != _kept(second, **home)[0]
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    assert _kept(tmp_path / "link" / "config.yaml", **home)[0] == _kept(first, **home)[0]
+    mounted = tmp_path / "mounted.yaml"  # as a ConfigMap is: each change is a new file behind the same link
+    kept: list[Path] = []
+    for target in (first, second):
+        mounted.unlink(missing_ok=True)
+        mounted.symlink_to(target)
+        kept.append(_kept(mounted, **home)[0])
+    assert kept[0] == kept[1]
+
+
+def _state(path: Path | str) -> Json:
+    return {"state_persistence": {"disk": {"local_path": str(path)}}}
+
+
+def test_its_folder_for_state_is_ours(tmp_path: Path) -> None:
+    chosen = adapter_file(tmp_path, **_state(tmp_path / "volume" / "state.sqlite3"))
+    assert _kept(chosen) == (tmp_path / "volume", [])
+    assert not [note for note in load_with_notes(chosen, environment={}).notes if "local_path" in note]
+    relative = adapter_file(tmp_path, **_state("${PLACE:-volume}/state.sqlite3"))
+    assert _kept(relative) == (tmp_path / "volume", [])
+    assert _kept(relative, PLACE="other")[0] == tmp_path / "other"
+
+
+@pytest.mark.parametrize("place", ["shared/state/a.sqlite3", "shared/a.sqlite3", "link/a.sqlite3"])
+def test_state_in_the_shared_folder_must_be_asked_for_and_is_said(tmp_path: Path, place: str) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "shared")
+    root, [note] = _kept(adapter_file(tmp_path, **_state(tmp_path / place)))
+    assert root == (tmp_path / place).parent.resolve()
+    assert f"can read `{tmp_path / 'shared'}`" in note
+    off = load_with_notes(tmp_path / "config.yaml", environment={}, sandboxed=False)
+    assert note in off.notes, "there is nothing to run without a sandbox"
+
+
+def test_a_folder_of_ours_never_becomes_the_shared_one_by_its_name(tmp_path: Path) -> None:
+    more = _state(tmp_path / "state.sqlite3")
+    root, [note] = _kept(adapter_file(tmp_path, storage={"root": str(tmp_path / "files")}, **more))
+    assert root == tmp_path / "mooring-state"
+    assert str(root) in note
+
+
+def test_a_shared_folder_around_the_data_of_the_user_is_refused(tmp_path: Path) -> None:
+    file = adapter_file(tmp_path, storage={"root": str(tmp_path)})
+    with pytest.raises(ConfigError, match=r"`storage.root` .*`state_persistence.disk.local_path`"):
+        load_with_notes(file, environment={"XDG_DATA_HOME": str(tmp_path / "home")})
 
 
 def _one(**more: Any) -> Json:
@@ -185,6 +260,9 @@ def test_its_guards_are_ours(tmp_path: Path) -> None:
             _one(tool_metadata_sanitization={"mode": "soap"}),
             "servers[0].tool_metadata_sanitization.mode",
         ),
+        ({"storage": {"root": None}}, "storage.root"),
+        ({"storage": {"root": ""}}, "storage.root"),
+        ({"state_persistence": {"disk": {"local_path": 5}}}, "state_persistence.disk.local_path"),
         ({"uploads": {"max_file_bytes": "lots"}}, "uploads.max_file_bytes"),
         ({"uploads": {"max_file_size": 5}}, "uploads.max_file_size"),
         ({"sessions": {"max_active": "many"}}, "sessions.max_active"),
@@ -243,7 +321,11 @@ def served(folder: Path, server: Json, more: Json | None = None, **core: Any) ->
         file = adapter_file(folder, servers=servers, core=core, **(more or {}))
         log = (folder / "gateway.log").open("wb")
         process = subprocess.Popen(
-            [program(), "serve", "--config", str(file)], stdout=log, stderr=log, start_new_session=True
+            [program(), "serve", "--config", str(file)],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=_environment(folder),
         )
         try:
             eventually(lambda: "control socket" in (folder / "gateway.log").read_text(), "the gateway")
@@ -269,6 +351,41 @@ def test_it_is_served_at_its_own_path(tmp_path: Path) -> None:
         result = peer.tool("write", {"filename": "a.txt", "text": "made"})
         assert [block["type"] for block in result["content"]].count("resource") == 1
         assert result["_meta"]["artifact"]["download_url"]
+
+
+def test_what_servers_can_read_holds_nothing_of_ours_and_commands_find_us(tmp_path: Path) -> None:
+    with served(tmp_path, {}) as gateway:
+        with StreamablePeer(gateway, "files") as peer:
+            about = peer.tool("files_get_upload_url")["structuredContent"]
+            handle = post(about, ("a.txt", b"abc")).json["upload_handle"]
+            assert said(peer.tool("measure", {"path": handle})).startswith("3 ")
+            assert {path.name for path in (tmp_path / "shared").iterdir()} == {"files"}
+            files = [path.name for path in (tmp_path / "shared").rglob("*") if not path.is_dir()]
+            assert files == ["a.txt"]
+        for words in (["status"], ["tool", "call", "files", "plain"]):
+            done = subprocess.run(
+                [program(), *words, "--config", str(tmp_path / "config.yaml")],
+                env=_environment(tmp_path),
+                capture_output=True,
+                text=True,
+                timeout=30,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+        assert gateway.log().count("our own state is kept in") == 1
+
+
+def test_a_folder_for_state_that_cannot_be_had_is_said_with_its_key(tmp_path: Path) -> None:
+    file = adapter_file(tmp_path, **_state("/proc/state/a.sqlite3"))
+    command = [program(), "serve", "--config", str(file)]
+    failed = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert failed.stderr.startswith("error: cannot use `/proc/state")
+    assert failed.stderr.endswith("; data is kept where `state_persistence.disk.local_path` says\n")
+    file = adapter_file(tmp_path, **_state(tmp_path / "state" / "a.sqlite3"))
+    with DataDirectory(tmp_path / "state"):
+        taken = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert "already runs on" in taken.stderr
+    assert "`state_persistence.disk.local_path`" in taken.stderr
 
 
 def test_its_token_and_its_patterns_hold(tmp_path: Path) -> None:
@@ -328,6 +445,10 @@ class TokenPeer(StreamablePeer):
 
     def headers_for(self, message: Json) -> Json:
         return {**super().headers_for(message), "X-Mcp-Adapter-Auth-Token": "s3cret"}
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "XDG_DATA_HOME": str(folder / "home"), "NO_COLOR": "1"}
 
 
 def _server(folder: Path) -> Json:

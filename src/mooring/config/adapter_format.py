@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from mooring.config import adapter_keys as keys
 from mooring.config import adapter_values
+from mooring.config.locations import AdapterPlaces
 from mooring.config.problems import KeyPath, key_text
 from mooring.config.source import Document
 
@@ -18,24 +19,19 @@ Json = dict[str, Any]
 _PLAIN_NAME = re.compile(r"[\w-]+")
 
 
-def is_adapter(value: object) -> bool:
-    """Whether these are the contents of such a file."""
-    if not isinstance(value, dict) or "mooring" in value:
-        return False
-    servers = cast("Json", value).get("servers")
-    entries = cast("list[Any]", servers) if isinstance(servers, list) else []
-    return any(isinstance(entry, dict) and "mount_path" in entry for entry in entries)
-
-
-def translate(document: Document) -> tuple[str, ...]:
+def translate(document: Document, places: AdapterPlaces) -> tuple[str, ...]:
     """Rewrite the document into our own keys; the answer says what was decided. With values that are wrong
-    nothing is made of it."""
-    return _Translation(document).run() if adapter_values.check(document) else ()
+    nothing is made of it.
+
+    Its `storage.root` is a folder that servers can read, so our own data goes elsewhere.
+    """
+    return _Translation(document, places).run() if adapter_values.check(document) else ()
 
 
 class _Translation:
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, places: AdapterPlaces) -> None:
         self._document = document
+        self._places = places
         self._given = cast("Json", document.value)
         self._core = _object(self._given.get("core"))
         self._made: Json = {"mooring": 1}
@@ -51,7 +47,7 @@ class _Translation:
                 self._report((name,), "is not a section of a Remote MCP Adapter configuration")
                 continue
             self._section((name,), cast("Json", section))
-        notes = [*self._listen(), *self._auth()]
+        notes = [*self._listen(), *self._auth(), *self._state()]
         self._made.setdefault("core", {})["sanitize"] = self._sanitizing(None, {})
         self._rename(("core", "sanitize"), ("core", "tool_metadata_sanitization"))
         entries = cast("list[Any]", self._given["servers"])
@@ -133,6 +129,26 @@ class _Translation:
         self._move(("core", "auth", "header_name"), ("auth", "shared_token_header"), header)
         return []
 
+    def _state(self) -> list[str]:
+        """What links and sessions are signed with must not be where servers can read it."""
+        if not _object(self._given.get("storage")).get("root", keys.SHARED):
+            self._report(("storage", "root"), "must name a folder that servers can reach")
+        own, shared, named = self._places.own, self._places.shared, self._places.named
+        self._put(("storage", "root"), str(own))
+        key = f"`{keys.STATE}`"
+        if self._places.exposed and named is None:
+            self._report(
+                ("storage", "root"),
+                f"would show servers our own state in `{own}`: name a file outside of it with {key}",
+            )
+        if self._places.exposed:
+            said = f"as {key} says: servers that can read `{shared}` can forge sessions and links"
+        elif own == named:
+            return []
+        else:
+            said = f"not where servers can read it{'' if named else f'; {key} chooses another folder'}"
+        return [f"our own state is kept in `{own}`, {said}"]
+
     # What core says and a server may say otherwise
 
     def _merged(self, name: str, server: Json) -> Json:
@@ -165,7 +181,7 @@ class _Translation:
             self._report(path, "must be a section with keys")
             return {}
         given = cast("Json", entry)
-        made: Json = {"files": {"shared_directory": str(self._made["storage"]["root"])}}
+        made: Json = {"files": {"shared_directory": str(self._places.shared)}}
         for key, value in given.items():
             here = (*path, key)
             match key:

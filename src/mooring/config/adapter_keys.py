@@ -3,17 +3,20 @@ here."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from mooring.config.problems import KeyPath
 
+SHARED: Final = "/data/shared"
+"""Its default for the folder that it shares with servers."""
+STATE: Final = "state_persistence.disk.local_path"
+"""The key for the file that its state is in."""
 FOR_EVER_SECONDS: Final = 10 * 365 * 86_400
 DEFAULTS: Final[dict[KeyPath, Any]] = {
     ("uploads", "max_file_bytes"): "10Mi",
     ("uploads", "ttl_seconds"): 120,
     ("uploads", "link_ttl_seconds"): 120,
     ("artifacts", "ttl_seconds"): 600,
-    ("storage", "root"): "/data/shared",
     ("sessions", "idle_ttl_seconds"): FOR_EVER_SECONDS,
 }
 MOVED: Final[dict[KeyPath, KeyPath]] = {
@@ -27,7 +30,7 @@ MOVED: Final[dict[KeyPath, KeyPath]] = {
         for section, keys in {
             "uploads": ("enabled", "max_file_bytes", "ttl_seconds", "require_sha256"),
             "artifacts": ("enabled", "ttl_seconds", "max_per_session", "expose_as_resources"),
-            "storage": ("root", "max_size"),
+            "storage": ("max_size",),
             "sessions": (
                 "idle_ttl_seconds",
                 "max_active",
@@ -72,7 +75,7 @@ KNOWN: Final[dict[KeyPath, tuple[str, ...]]] = {
         "disk", "redis",
     ),
     ("state_persistence", "reconciliation"): ("mode", "legacy_server_id"),
-    ("state_persistence", "disk"): ("local_path", "wal"),
+    ("state_persistence", "disk"): ("wal",),
     ("state_persistence", "disk", "wal"): ("enabled",),
     ("state_persistence", "redis"): (
         "host", "port", "db", "username", "password", "tls_insecure", "key_base", "ping_seconds",
@@ -105,6 +108,8 @@ READ_APART: Final[dict[KeyPath, tuple[str, ...]]] = {
     ("core", "tool_metadata_sanitization"): tuple(SANITIZING),
     ("core", "tool_description_policy"): ("mode", "max_tool_description_chars"),
     ("core", "upstream_ping"): tuple(BREAKER),
+    ("storage",): ("root",),
+    ("state_persistence", "disk"): ("local_path",),
 }  # fmt: skip
 """What is read together with other keys."""
 SECTIONS: Final = (
@@ -115,3 +120,12 @@ ADAPTER: Final = (
     "expose_as_resource", "allow_raw_output",
 )  # fmt: skip
 IGNORED_IN_SERVER: Final = ("code_mode_enabled", "shorten_descriptions", "short_description_max_tokens")
+
+
+def is_adapter(value: object) -> bool:
+    """Whether these are the contents of such a file."""
+    if not isinstance(value, dict) or "mooring" in value:
+        return False
+    servers = cast("dict[str, Any]", value).get("servers")
+    entries = cast("list[Any]", servers) if isinstance(servers, list) else []
+    return any(isinstance(entry, dict) and "mount_path" in entry for entry in entries)

@@ -10,9 +10,9 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from mooring.config import adapter_format, desktop, run_config_file
+from mooring.config import adapter_format, adapter_keys, desktop, run_config_file
 from mooring.config.absent import refuse_absent
-from mooring.config.locations import default_data_directory
+from mooring.config.locations import adapter_places, default_data_directory
 from mooring.config.problems import ConfigError, Problem
 from mooring.config.reading import Reader
 from mooring.config.rules import RULES
@@ -33,6 +33,8 @@ class Loaded(Struct, frozen=True):
 
     config: Config
     notes: tuple[str, ...] = ()
+    data_key: str = "storage.root"
+    """The key of the file that says where the data directory is."""
 
 
 def load(
@@ -65,12 +67,13 @@ def load_with_notes(
     expand_secrets(document, variables)
     notes: tuple[str, ...] = ()
     given = document.value
+    is_adapter = adapter_keys.is_adapter(given)
     if desktop.is_desktop(document.value):
         notes = desktop.translate(document, default_data_directory(variables))
     elif run_config_file.is_run_config(document.value):
         notes = run_config_file.translate(document, default_data_directory(variables))
-    elif adapter_format.is_adapter(document.value):
-        notes = adapter_format.translate(document)
+    elif is_adapter:
+        notes = adapter_format.translate(document, adapter_places(path, document.value, variables))
         if document.value is given:  # it was not translated, and is none of ours
             _stop_on_problems(path, document)
     if listen is not None:
@@ -80,6 +83,8 @@ def load_with_notes(
     config = Reader(document, path.absolute().parent, RULES).read(Config)
     _stop_on_problems(path, document)
     assert config is not None, "a document without problems is a Config"
+    if is_adapter:  # its servers run elsewhere
+        return Loaded(config, notes, adapter_keys.STATE)
     return Loaded(config, notes) if sandboxed else _unsandboxed(config)
 
 
@@ -131,4 +136,4 @@ def _refuse_foreign(path: Path, document: Document) -> None:
     _stop_on_problems(path, document)
 
 
-_FORMATS = (desktop.is_desktop, adapter_format.is_adapter, run_config_file.is_run_config)
+_FORMATS = (desktop.is_desktop, adapter_keys.is_adapter, run_config_file.is_run_config)

@@ -45,7 +45,7 @@ class DataDirectory:
             os.close(descriptor)
             raise DirectoryTaken(
                 f"a gateway{f' (process {holder})' if holder else ''} already runs on `{self.root}`: stop it "
-                "first, or give this one its own `storage.root`"
+                "first"
             ) from error
         # Not unlinked at the end: somebody else may have opened it meanwhile and would lock a nameless file.
         os.ftruncate(descriptor, 0)

@@ -48,24 +48,26 @@ def run(arguments: argparse.Namespace) -> int:
             watch=path,
             load=lambda: read().config,
         )
-    except (DirectoryTaken, BrokenState) as error:
+    except DirectoryTaken as error:
+        raise Failed(f"{error}, or give this one its own `{loaded.data_key}`") from error
+    except BrokenState as error:
         raise Failed(str(error)) from error
     except OSError as error:
-        raise _cannot_serve(error, loaded.config, path, arguments) from error
+        raise _cannot_serve(error, loaded, path, arguments) from error
 
 
-def _cannot_serve(error: OSError, config: Config, file: Path, arguments: argparse.Namespace) -> Exception:
+def _cannot_serve(error: OSError, loaded: Loaded, file: Path, arguments: argparse.Namespace) -> Exception:
     """What a person can do about it; an error that nobody expects stays what it is."""
     if error.filename is not None:
         reason = reason_of(error)
-        return Failed(f"cannot use `{error.filename}`: {reason}; data is kept where `storage.root` says")
+        return Failed(f"cannot use `{error.filename}`: {reason}; data is kept where `{loaded.data_key}` says")
     if isinstance(error, FileExistsError):
         return Failed(str(error))
     if error.errno not in (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES):
         return error
     way = f"`listen` in `{file}`" if arguments.user else "--listen"
     reason = os.strerror(error.errno).lower()
-    return Failed(f"cannot listen on `{config.listen}`: {reason}; choose another address with {way}")
+    return Failed(f"cannot listen on `{loaded.config.listen}`: {reason}; choose another address with {way}")
 
 
 def _plan(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
