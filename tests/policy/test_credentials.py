@@ -23,8 +23,9 @@ from mooring.policy.credentials.issuing import Issuing
 from mooring.policy.credentials.oauth.discovery import Settings
 from mooring.policy.credentials.oauth.tokens import ClientIdentity
 from mooring.policy.credentials.own_token import OwnToken, Wanted
-from mooring.policy.credentials.pool import CredentialUnavailable
+from mooring.policy.credentials.pool import CredentialPool, CredentialUnavailable, NoCredential
 from mooring.policy.credentials.sigv4 import Keys, authorization
+from mooring.transports.http_client import ClientLimits, Origin
 from mooring.transports.http_response import Response
 
 
@@ -119,6 +120,29 @@ def test_a_token_is_renewed_before_it_expires_and_when_it_is_refused(tokens: Tok
 
     tokens_seen = [line.split()[-1] for line in asyncio.run(run())]
     assert tokens_seen == [b"ours-1", b"ours-1", b"ours-2", b"ours-3"]
+
+
+def test_requests_with_a_credential_keep_their_connection() -> None:
+    opened: list[asyncio.StreamWriter] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.append(writer)
+        for _ in range(3):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    async def run() -> None:
+        async with asyncio.timeout(10), await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            async with CredentialPool(
+                Origin.of(f"http://127.0.0.1:{port}"), ClientLimits(), NoCredential()
+            ) as pool:
+                for _ in range(3):
+                    assert (await pool.request(b"GET", b"/", b"", b"")).status == 200
+            assert len(opened) == 1
+
+    asyncio.run(run())
 
 
 def test_without_a_token_nothing_is_sent(tokens: TokenEndpoint) -> None:

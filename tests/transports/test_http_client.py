@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gzip
 import socket
+import ssl
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import zstandard
 from http_edge_tools import BACKEND_NAMES, BACKENDS, TEXT, Routes, serving, until
 
-from mooring.transports.http_client import ClientLimits, ClientPool, Origin, Response
+from mooring.transports.http_client import ClientLimits, ClientPool, Origin, Response, shared_tls_context
 from mooring.transports.http_errors import (
     ConnectFailed,
     ConnectionLost,
@@ -182,8 +183,8 @@ async def cancelled_with_its_answer(pool: ClientPool, target: bytes) -> None:
     """Cancel a request after its answer has come and before it is woken up for it."""
     loop = asyncio.get_running_loop()
     asking = asyncio.ensure_future(pool.request(b"GET", target, b"", b""))
-    await until(lambda: any(connection._waiter is not None for connection in pool._connections))
-    waiter = next(connection._waiter for connection in pool._connections if connection._waiter is not None)
+    await until(lambda: any(connection._waiter is not None for connection in pool._spares.known))
+    waiter = next(connection._waiter for connection in pool._spares.known if connection._waiter is not None)
 
     def look() -> None:
         if waiter.done():
@@ -222,6 +223,84 @@ async def test_a_request_cancelled_as_its_stream_begins_leaks_nothing() -> None:
             await asking
             assert pool.open_count == 0
             await until(lambda index=index: replies[index].closed)
+
+
+# Pools of one origin.
+
+
+async def test_pools_of_one_origin_use_the_same_connection_in_turn() -> None:
+    async with serving(Routes()) as (listener, port), pool_of(port) as one, pool_of(port) as other:
+        for pool in (one, other, one, other):
+            assert (await get(pool)).status == 200
+            assert (pool.open_count, pool.idle_count) == (1, 1)
+        assert listener.connection_count == 1
+
+
+async def test_a_slow_server_takes_no_connection_from_another_of_its_origin() -> None:
+    replies: list[Reply] = []
+    routes = Routes({b"/slow": lambda _, reply: replies.append(reply)})
+    async with (
+        serving(routes) as (_, port),
+        pool_of(port, max_connections=2, wait_seconds=30) as slow,
+        pool_of(port, max_connections=2) as quick,
+    ):
+        asking = [asyncio.ensure_future(get(slow, b"/slow")) for _ in range(3)]
+        await until(lambda: len(replies) == 2)
+        assert (await get(quick)).status == 200
+        assert quick.idle_count == 1
+        await asyncio.sleep(0.05)
+        assert len(replies) == 2  # what is free now is not for whoever has enough
+        for _ in asking:
+            await until(lambda: bool(replies))
+            replies.pop().send(200, TEXT, b"")
+        assert [answer.status for answer in await asyncio.gather(*asking)] == [200] * 3
+
+
+async def test_a_pool_that_closes_leaves_the_others_alone() -> None:
+    replies: list[Reply] = []
+    routes = Routes({b"/s": lambda _, reply: replies.append(reply)})
+    async with serving(routes) as (listener, port), pool_of(port) as staying:
+        leaving = pool_of(port)
+        asking = [asyncio.ensure_future(get(pool, b"/s")) for pool in (staying, leaving)]
+        await until(lambda: len(replies) == 2)
+        leaving.close()
+        with pytest.raises(ConnectionLost):
+            await asking[1]
+        for reply in replies:
+            reply.send(200, TEXT, b"")
+        assert (await asking[0]).status == 200
+        assert (await get(staying)).status == 200
+        with pytest.raises(ConnectFailed):
+            await get(leaving)
+        staying.close()
+        await until(lambda: listener.connection_count == 0)
+
+
+async def test_the_limits_of_whoever_uses_a_connection_hold() -> None:
+    silent = Routes({b"/silent": lambda _, reply: None})
+    async with (
+        serving(silent) as (_, port),
+        pool_of(port) as patient,
+        pool_of(port, head_seconds=0.3) as hasty,
+    ):
+        await get(patient)
+        with pytest.raises(HeadTimeout):
+            await get(hasty, b"/silent")
+
+
+async def test_pools_that_trust_different_authorities_share_nothing() -> None:
+    def others() -> ssl.SSLContext:
+        return shared_tls_context()
+
+    async with serving(Routes()) as (listener, port), pool_of(port) as one:
+        other = ClientPool(one.origin, one.limits, others)
+        await get(one)
+        await get(other)
+        assert listener.connection_count == 2
+        for pool in (one, other):  # the same place, trusted in the same way
+            await get(pool.another())
+        assert listener.connection_count == 2
+        other.close()
 
 
 async def test_idle_connections_are_dropped_after_a_while() -> None:
@@ -683,7 +762,7 @@ async def test_a_body_that_nobody_reads_is_not_read_for_ever() -> None:
 
     async with upstream(serve) as port, pool_of(port, buffer_bytes=100_000) as pool:
         response = await get(pool)
-        connection = next(iter(pool._connections))
+        connection = next(iter(pool._spares.known))
         await until(lambda: not connection.transport.is_reading())
         assert response.flow is not None
         assert response.flow._buffered < 800_000

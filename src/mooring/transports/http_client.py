@@ -1,4 +1,8 @@
-"""The HTTP client: a pool of kept-alive connections to one origin."""
+"""The HTTP client: a pool of kept-alive connections to one origin.
+
+Each server has a pool of its own, with its own limits and its own line. The connections that nobody uses just
+now are shared by all pools of an origin: a thousand servers behind one address are not a thousand sockets.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeAlias
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from msgspec import Struct
 
@@ -76,6 +81,46 @@ def trusting(authorities: Path) -> tls.SSLContext:
     return context
 
 
+class Spares:
+    """The open connections to one origin, and which of them nobody uses."""
+
+    __slots__ = ("__weakref__", "idle", "known", "pools")
+
+    def __init__(self) -> None:
+        self.known: set[UpstreamConnection] = set()
+        self.idle: list[UpstreamConnection] = []
+        self.pools = 0
+        """How many have used one of these and are not closed."""
+
+    def in_use_by(self, pool: ClientPool) -> list[UpstreamConnection]:
+        idle = set(self.idle)
+        return [each for each in self.known if each.owner is pool and each not in idle]
+
+    def leave(self) -> None:
+        """One pool was closed; behind the last one nothing stays open."""
+        self.pools -= 1
+        if not self.pools:
+            for connection in tuple(self.idle):
+                connection.close()
+
+
+_Shared: TypeAlias = WeakValueDictionary[tuple[Origin, TlsContext], Spares]
+_shared: WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared] = WeakKeyDictionary()
+
+
+def _spares_for(origin: Origin, tls_context: TlsContext) -> Spares:
+    """Those of everybody in this loop who goes to the same place and trusts the same authorities."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:  # made before its loop runs
+        return Spares()
+    shared = _shared.setdefault(loop, WeakValueDictionary())
+    found = shared.get((origin, tls_context))
+    if found is None:
+        found = shared[origin, tls_context] = Spares()
+    return found
+
+
 class ClientPool:
     """Connections to one origin, each carrying one request at a time.
 
@@ -96,12 +141,12 @@ class ClientPool:
         self.sweep = shared_sweep()
         self._tls_context = tls_context
         self._middle = b" HTTP/1.1\r\nhost: %b\r\n" % origin.authority.encode()
-        self._idle: list[UpstreamConnection] = []
-        self._connections: set[UpstreamConnection] = set()
-        self._open = 0  # including those still connecting
+        self._spares = _spares_for(origin, tls_context)
+        self._idle = self._spares.idle
+        self._in_use = 0  # including those still connecting
+        self._has_joined = False
         self._line = _Line(self.sweep, self.limits.wait_seconds)
         self._waiting = self._line.waiting
-        self._loop: asyncio.AbstractEventLoop
         self._closed = False
 
     async def __aenter__(self) -> Self:
@@ -114,11 +159,12 @@ class ClientPool:
 
     @property
     def open_count(self) -> int:
-        """Connections that are open or being opened."""
-        return self._open
+        """Connections that we use or open, and those that anybody may use."""
+        return self._in_use + len(self._idle)
 
     @property
     def idle_count(self) -> int:
+        """Connections to this origin that anybody may use."""
         return len(self._idle)
 
     async def request(self, method: bytes, target: bytes, headers: bytes, body: bytes) -> Response:
@@ -129,8 +175,7 @@ class ClientPool:
 
         Cancelling closes the connection, which is how a stateless server learns that nobody waits any more.
         """
-        idle = self._idle
-        connection = idle.pop() if idle else await self._acquire()
+        connection = self._spare() or await self._acquire()
         while connection.dead:  # lost between being handed over and being used
             connection = await self._acquire()
         if body or method not in _BODILESS:
@@ -142,7 +187,7 @@ class ClientPool:
             parts = (method, b" ", target, self._middle, headers, b"\r\n")
             if method == b"HEAD":
                 connection.expect_no_body()
-        waiter: asyncio.Future[Response] = self._loop.create_future()
+        waiter: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         connection.send(b"".join(parts), body, waiter)
         return await self.response_to(connection, waiter)
 
@@ -172,23 +217,31 @@ class ClientPool:
         return b"POST %b%b" % (target, self._middle)
 
     def take_idle(self) -> UpstreamConnection | None:
-        """A connection that can be used right now, if there is one."""
-        idle = self._idle
-        while idle:
-            connection = idle.pop()
-            if not connection.dead:
-                return connection
-        return None
+        """A connection that can be used right now for a request as it is, if there is one."""
+        return self._spare()
+
+    def _spare(self) -> UpstreamConnection | None:
+        if not self._idle or self._in_use >= self.limits.max_connections or self._closed:
+            return None
+        connection = self._idle.pop()
+        self._in_use += 1
+        if connection.owner is not self:
+            self._join()
+            connection.change_owner(self)
+        return connection
 
     def another(self) -> ClientPool:
         """A pool of its own to the same place."""
-        return ClientPool(self.origin, self.limits)
+        return ClientPool(self.origin, self.limits, self._tls_context)
 
     def close(self) -> None:
-        """Drop every connection; requests in progress and in line fail."""
+        """Drop every connection of ours; requests in progress and in line fail."""
         self._closed = True
-        for connection in tuple(self._connections):
+        for connection in self._spares.in_use_by(self):
             connection.close()
+        if self._has_joined:
+            self._has_joined = False
+            self._spares.leave()
         while self._waiting:
             _, waiter = self._waiting.popleft()
             if not waiter.done():
@@ -197,14 +250,18 @@ class ClientPool:
     async def _acquire(self) -> UpstreamConnection:
         if self._closed:
             raise ConnectFailed("the connection pool was closed")
-        self._loop = asyncio.get_running_loop()
-        if self._idle:
-            return self._idle.pop()
-        if self._open < self.limits.max_connections:
-            self._open += 1
+        if (spare := self._spare()) is not None:
+            return spare
+        if self._in_use < self.limits.max_connections:
+            self._in_use += 1
             return await self._connect()
         connection = await self._wait_in_line()
         return connection if connection is not None else await self._connect()
+
+    def _join(self) -> None:
+        if not self._has_joined:
+            self._has_joined = True
+            self._spares.pools += 1
 
     async def _wait_in_line(self) -> UpstreamConnection | None:
         """A free connection, or None for the right to open one in place of one that was lost."""
@@ -228,9 +285,8 @@ class ClientPool:
             if not waiter.done():
                 waiter.set_result(connection)
                 return
-        if connection is None:
-            self._open -= 1
-        else:
+        self._in_use -= 1
+        if connection is not None:
             self._idle.append(connection)
 
     async def _connect(self) -> UpstreamConnection:
@@ -261,10 +317,11 @@ class ClientPool:
         except BaseException:
             self._pass_on(None)
             raise
-        self._connections.add(connection)
+        self._spares.known.add(connection)
         if self._closed:
             connection.close()
             raise ConnectFailed("the connection pool was closed")
+        self._join()
         return connection
 
     def _connection(self) -> UpstreamConnection:
@@ -276,13 +333,16 @@ class ClientPool:
         if self._waiting:
             self._pass_on(connection)
         else:
+            self._in_use -= 1
             self._idle.append(connection)
 
     def lost(self, connection: UpstreamConnection) -> None:
-        if connection in self._connections:  # otherwise it was lost while connecting, which is counted there
-            self._connections.discard(connection)
-            if connection in self._idle:
-                self._idle.remove(connection)
+        if connection not in self._spares.known:
+            return  # it was lost while connecting, which is counted there
+        self._spares.known.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        else:
             self._pass_on(None)
 
 

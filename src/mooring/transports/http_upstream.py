@@ -66,7 +66,6 @@ class UpstreamConnection(asyncio.Protocol):
         "_limits",
         "_misses",
         "_model",
-        "_owner",
         "_parser",
         "_reading",
         "_status",
@@ -76,11 +75,12 @@ class UpstreamConnection(asyncio.Protocol):
         "_waiter",
         "dead",
         "deadline",
+        "owner",
         "transport",
     )
 
     def __init__(self, owner: Owner) -> None:
-        self._owner = owner
+        self.owner = owner
         self._limits = owner.limits
         self._sweep = owner.sweep
         self.dead = False
@@ -106,6 +106,11 @@ class UpstreamConnection(asyncio.Protocol):
         self._until_close = False
         self._is_head_request = False
         self._reading = True
+
+    def change_owner(self, owner: Owner) -> None:
+        """Somebody else uses it from now on, by their own limits; nothing is under way."""
+        self.owner = owner
+        self._limits = owner.limits
 
     def send(self, head: bytes, body: bytes, waiter: Waiter) -> None:
         """Send a request; `waiter` gets the response as soon as its head (or all of it) is here."""
@@ -307,7 +312,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._busy = False
         self._waiter = None
         self.deadline = self._sweep.clock + limits.idle_seconds
-        self._owner.released(self)
+        self.owner.released(self)
         if waiter is not None and not waiter.done():
             waiter.set_result(Response(status, headers, first, [body], None, digits))
 
@@ -331,7 +336,7 @@ class UpstreamConnection(asyncio.Protocol):
             if not self._reading:
                 self.resume()
             self.deadline = self._sweep.clock + self._limits.idle_seconds
-            self._owner.released(self)
+            self.owner.released(self)
         else:
             self._drop()
         if flow is not None:
@@ -364,7 +369,7 @@ class UpstreamConnection(asyncio.Protocol):
             self.dead = True
             self._sweep.discard(self)
             self.transport.abort()
-            self._owner.lost(self)
+            self.owner.lost(self)
 
     def _trouble(self, error: Exception) -> TransportError:
         cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else error
