@@ -24,10 +24,11 @@ def new_app() -> GatewayApp:
     return GatewayApp(SessionTable(Seal(bytes(32)), 60.0), Dispatcher(), rules, cast("Any", None))
 
 
-def add_server(app: GatewayApp, name: str) -> None:
+def add_server(app: GatewayApp, name: str) -> Server:
     place = cast("Any", Place())
     place.id, place.endpoint_prefix, place.forwards, place.requires = name, b"", (), ()
     app.add(cast("Server", place))
+    return place
 
 
 def open_stream(app: GatewayApp, path: bytes) -> Connection:
@@ -57,3 +58,50 @@ async def test_the_older_streams_of_every_server_are_kept_alive() -> None:
     one.reply.on_closed()
     app.keep_alive(102.0 + 2 * KEEP_ALIVE_SECONDS)
     assert (kept_alive(one), kept_alive(two)) == (2, 3)
+
+
+PATHS = (b"/mcp/one", b"/mcp/one/sse", b"/mcp/one/messages")
+
+
+def repeats(app: GatewayApp) -> list[bool | None]:
+    """Whether requests may go on without asking again, at each address of a server that has any."""
+    return [None if (route := app.route(path)) is None else route.repeats for path in PATHS]
+
+
+def test_an_address_ends_with_the_last_call_of_its_server() -> None:
+    app = new_app()
+    server = add_server(app, "one")
+    app.see_out("one")
+    assert repeats(app) == [False, False, False]
+    app.use(app.rules)
+    assert repeats(app) == [False, False, False]
+    app.part(server)
+    assert repeats(app) == [None, None, None]
+    app.use(app.rules)
+    assert repeats(app) == [None, None, None]
+
+
+def test_a_successor_has_its_address_to_itself_after_the_last_call() -> None:
+    app = new_app()
+    first = add_server(app, "one")
+    before = app.route(PATHS[0])
+    app.see_out("one")
+    assert before is not None
+    assert not before.repeats  # open connections must ask again
+    second = add_server(app, "one")
+    assert repeats(app) == [False, False, False]
+    app.part(second)  # which is not on its way out
+    assert repeats(app) == [False, False, False]
+    app.part(first)
+    assert repeats(app) == [True, False, False]
+
+
+def test_a_successor_that_goes_first_leaves_the_last_calls_their_address() -> None:
+    app = new_app()
+    first = add_server(app, "one")
+    app.see_out("one")
+    add_server(app, "one")
+    app.remove("one")
+    assert repeats(app) == [False, False, False]
+    app.part(first)
+    assert repeats(app) == [None, None, None]

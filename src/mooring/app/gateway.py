@@ -261,6 +261,7 @@ class Gateway:
         deadline = monotonic() + STOP_SECONDS
         while server.exchanges and monotonic() < deadline:  # noqa: ASYNC110 - nobody tells of the last
             await asyncio.sleep(SWEEP_SECONDS)
+        self._app.part(server)
         if workload is not None:
             await self._supervisor.withdraw(workload)
         else:
@@ -269,7 +270,7 @@ class Gateway:
     def _take_out(self, name: str) -> tuple[Server, Workload | None]:
         entry, server = self._entries.pop(name), self.servers.pop(name)
         server.retire()
-        self._app.remove(name)
+        self._app.see_out(name)
         self._sign_in.credentials.forget(name)
         return server, self._supervisor.release(name) if is_run(entry) else None
 

@@ -18,9 +18,10 @@ import msgspec
 from msgspec import Raw
 
 from mooring.errors import InvalidParams, RpcError
-from mooring.gateway.exchange import Exchange
+from mooring.gateway.exchange import Exchange, Route
 from mooring.gateway.questions import InputRequired
 from mooring.protocol import jsonrpc, meta
+from mooring.protocol.meta import Params
 from mooring.transports.sealing import Seal, SealBroken
 from mooring.transports.wire import Answer
 
@@ -262,14 +263,22 @@ class Interactions:
 
     def is_suspended_state(self, exchange: Exchange) -> bool:
         """Whether a retry belongs to a call that waits here, rather than to a server's own state."""
-        text = meta.text(exchange.read_params().request_state)
+        return self._suspended_by(exchange.read_params()) is not None
+
+    def waits_at(self, server: Route, params: Params) -> bool:
+        """Whether a request with these params is a retry of a call that this very server works on."""
+        call = self._suspended.get(self._suspended_by(params) or "")
+        return call is not None and call.server is server
+
+    def _suspended_by(self, params: Params) -> str | None:
+        """Which call a state of ours is about."""
+        text = meta.text(params.request_state)
         if text is None:
-            return False
+            return None
         try:
-            self._seal.unwrap(SUSPENDED, text)
+            return self._seal.unwrap(SUSPENDED, text)["call"]
         except SealBroken:
-            return False
-        return True
+            return None
 
     def _open(self, purpose: str, exchange: Exchange) -> dict[str, Any]:
         text = meta.text(exchange.read_params().request_state)

@@ -120,6 +120,7 @@ class Server:
         `concerned` are the only methods that the chain is about; None: it is about all. `quick` is the chain
         again, if it never waits.
         """
+        self._chain = chain
         self._quick = quick
         self.watch = watch
         self._handle: Handler = compose(chain, self._route)
@@ -130,10 +131,17 @@ class Server:
 
     def retire(self) -> None:
         """Another one answers in its place, or none: what is under way may end, nothing new begins."""
-        self.use([self._refuse_anew], None, self.watch)
+        if self._refuse_anew not in self._chain:
+            self.use([self._refuse_anew, *self._chain], None, self.watch)
+
+    def awaits(self, method: str | None, params: meta.Params) -> bool:
+        """Whether a modern request is the retry of a call that is under way here."""
+        return method in INPUT_METHODS and self.interactions.waits_at(self, params)
 
     async def _refuse_anew(self, exchange: Exchange, handler: Handler) -> Answer | None:
-        del exchange, handler
+        is_modern = exchange.client.era is Era.MODERN
+        if is_modern and self.awaits(exchange.method, exchange.read_params()):
+            return await handler(exchange)
         raise UpstreamUnavailable(f"`{self.id}` was taken away or changed; connect again")
 
     def announce(self) -> None:

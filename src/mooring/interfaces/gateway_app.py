@@ -17,10 +17,12 @@ from mooring.gateway.health import State
 from mooring.gateway.principal import NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
+from mooring.interfaces import mcp_http, mcp_sse
 from mooring.interfaces.door import Door, Place
 from mooring.interfaces.mcp_http import McpEndpoint, refuse
 from mooring.interfaces.mcp_sse import SseEndpoint
 from mooring.interfaces.metrics import MetricsPage
+from mooring.interfaces.way_out import WayOut
 from mooring.interfaces.web_guard import WebGuard
 from mooring.transports.event_streams import EventOutlet
 from mooring.transports.http_endpoint import Buffered, Endpoint
@@ -86,6 +88,8 @@ class GatewayApp:
         self._dispatcher = dispatcher
         self._api = api
         self._endpoints: dict[str, _Endpoints] = {}
+        self._outgoing: dict[str, _Endpoints] = {}
+        """Servers that others have taken the place of, or none, while their last calls end."""
         self._streams: set[EventOutlet] = set()
         self._not_found = Buffered(_not_found, rules.max_body_bytes)
         self._foreign = Buffered(_another_users, rules.max_body_bytes)
@@ -104,8 +108,8 @@ class GatewayApp:
         for route in self._routes.values():
             route.repeats = False  # open connections must ask again
         self._routes = dict(rules.documents)
-        for endpoints in self._endpoints.values():
-            self._route(endpoints)
+        for name in self._endpoints.keys() | self._outgoing.keys():
+            self._route(name)
         self._routes[b"/healthz"] = Buffered(self._health, 0)
         self._routes[b"/readyz"] = Buffered(_ready, 0)
         if rules.metrics is not None:
@@ -127,26 +131,50 @@ class GatewayApp:
             SseEndpoint(server, self._sessions, self._dispatcher, self._streams),
         )
         self._endpoints[server.id] = endpoints
-        self._route(endpoints)
+        self._route(server.id)
         if document is not None:
             self._routes[document[0]] = document[1]
 
     def remove(self, server_id: str) -> None:
         """Serve it no more: its addresses are as if they had never been."""
-        if self._endpoints.pop(server_id, None) is None:
-            return
+        if self._endpoints.pop(server_id, None) is not None:
+            self._unroute(server_id)
+            if server_id in self._outgoing:
+                self._route(server_id)
+
+    def see_out(self, server_id: str) -> None:
+        """Nothing new begins there. Until they part, its clients can answer and cancel what still runs."""
+        self._outgoing[server_id] = self._endpoints[server_id]
+        self.remove(server_id)
+
+    def part(self, server: Server) -> None:
+        """What ran there has ended."""
+        outgoing = self._outgoing.get(server.id)
+        if outgoing is not None and outgoing.server is server:
+            del self._outgoing[server.id]
+            self._route(server.id)
+
+    def _unroute(self, server_id: str) -> None:
         path = b"/mcp/" + server_id.encode()
         for route in [found for found in self._routes if found == path or found.endswith(path)]:
             self._routes.pop(route).repeats = False
         for end in (b"/sse", b"/messages"):
             del self._routes[path + end]
 
-    def _route(self, endpoints: _Endpoints) -> None:
+    def _route(self, server_id: str) -> None:
+        endpoints, outgoing = self._endpoints.get(server_id), self._outgoing.get(server_id)
+        if outgoing is not None:
+            self._route_at_length(server_id, self._handlers_beside(outgoing, endpoints))
+        elif endpoints is None:
+            self._unroute(server_id)
+        elif endpoints.server.forwards or endpoints.server.requires:
+            self._route_at_length(server_id, _handlers_of(endpoints))
+        else:
+            self._route_shortly(endpoints)
+
+    def _route_shortly(self, endpoints: _Endpoints) -> None:
         mcp, sse, rules = endpoints.mcp, endpoints.sse, self._rules
         path, most = b"/mcp/" + endpoints.server.id.encode(), rules.max_body_bytes
-        if endpoints.server.forwards or endpoints.server.requires:
-            self._route_forwarding(endpoints, path, most)
-            return
         door = rules.door_of(endpoints.server.id)
         if door is not None and rules.place_of is not None:
             place = rules.place_of(endpoints.server.id)
@@ -161,17 +189,26 @@ class GatewayApp:
         self._routes[path + b"/sse"] = Buffered(partial(self._serve, sse.open), 0)
         self._routes[path + b"/messages"] = Buffered(partial(self._serve, sse.post), most)
 
-    def _route_forwarding(self, endpoints: _Endpoints, path: bytes, most: int) -> None:
-        """As above, for a server that sees some headers of its clients, or wants them to be there."""
-        mcp, sse, rules = endpoints.mcp, endpoints.sse, self._rules
-        for end, handle in ((b"", mcp.handle), (b"/sse", sse.open), (b"/messages", sse.post)):
-            inner = partial(_forwarding, endpoints.server, handle)
-            door = rules.door_of(endpoints.server.id)
+    def _route_at_length(self, server_id: str, handlers: dict[bytes, Handler]) -> None:
+        """As above, where every request has to be looked at."""
+        path, rules = b"/mcp/" + server_id.encode(), self._rules
+        door = rules.door_of(server_id)
+        for end, inner in handlers.items():
+            handle = partial(self._serve, inner)
             if door is not None and rules.place_of is not None:
-                place = rules.place_of(endpoints.server.id)
-                self._routes[path + end] = Buffered(partial(self._admit, door, place, inner), most)
-            else:
-                self._routes[path + end] = Buffered(partial(self._serve, inner), most)
+                handle = partial(self._admit, door, rules.place_of(server_id), inner)
+            self._routes[path + end] = Buffered(handle, rules.max_body_bytes)
+
+    def _handlers_beside(self, outgoing: _Endpoints, current: _Endpoints | None) -> dict[bytes, Handler]:
+        """What concerns the last calls of a server goes there; the rest to its successor, if it has one."""
+        way_out, own = WayOut(outgoing.server, self._sessions), _handlers_of(outgoing)
+        if current is not None:
+            others = _handlers_of(current)
+        else:
+            others = {**dict.fromkeys(own, _nothing), b"": way_out.for_retries(own[b""], _nothing)}
+        for end, session_of in ((b"", mcp_http.session_of), (b"/messages", mcp_sse.session_of)):
+            others[end] = way_out.for_sessions(session_of, own[end], others[end])
+        return others
 
     def accept(self, request: Request) -> Endpoint:
         if request.peer_uid is not None and request.peer_uid not in self._own_users:
@@ -257,6 +294,15 @@ class GatewayApp:
         return is_loopback(address)
 
 
+def _handlers_of(endpoints: _Endpoints) -> dict[bytes, Handler]:
+    """Who answers at each of its paths, with the headers of its clients that it sees or wants to be there."""
+    server, mcp, sse = endpoints.server, endpoints.mcp, endpoints.sse
+    handlers: dict[bytes, Handler] = {b"": mcp.handle, b"/sse": sse.open, b"/messages": sse.post}
+    if server.forwards or server.requires:
+        return {end: partial(_forwarding, server, handle) for end, handle in handlers.items()}
+    return handlers
+
+
 def _forwarding(
     server: Server, handle: Handler, request: Request, reply: Reply, extra: Headers, caller: Caller
 ) -> None:
@@ -286,6 +332,10 @@ def _ready(_request: Request, reply: Reply) -> None:
 
 def _another_users(_request: Request, reply: Reply) -> None:
     reply.send(403, JSON, b'{"error":{"code":"forbidden","message":"this is another user\'s gateway"}}')
+
+
+def _nothing(request: Request, reply: Reply, _extra: Headers, _caller: Caller) -> None:
+    _not_found(request, reply)
 
 
 def _not_found(_request: Request, reply: Reply) -> None:

@@ -324,6 +324,11 @@ class InitializeSink(PostSink, eq=False, kw_only=True):
         super().answer(message, status)
 
 
+def session_of(request: Request) -> bytes:
+    """The session that a request is for; empty if it names none."""
+    return request.header(b"mcp-session-id") or b""
+
+
 def is_json(request: Request) -> bool:
     """Whether the body says to be what we read."""
     kind = request.header(b"content-type")

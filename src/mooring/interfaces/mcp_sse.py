@@ -74,11 +74,8 @@ class SseEndpoint:
         if not is_json(request):
             refuse(reply, 415, NOT_JSON, extra)
             return
-        session_id = (
-            request.query[len(SESSION_PARAMETER) :] if request.query.startswith(SESSION_PARAMETER) else b""
-        )
         try:
-            client = self._sessions.find(session_id, self._server, caller, monotonic())
+            client = self._sessions.find(session_of(request), self._server, caller, monotonic())
             jsonrpc.check_text(request.body)
             batch = jsonrpc.is_batch(request.body)
             if batch and client.version and not allows_batches(client.version):
@@ -109,3 +106,8 @@ class SseEndpoint:
                 self._dispatcher.legacy_notification(self._server, client, envelope, data)
             else:
                 self._dispatcher.legacy_request(self._server, client, envelope, data, sink)
+
+
+def session_of(request: Request) -> bytes:
+    """The session that a message is for; empty if it names none."""
+    return request.query[len(SESSION_PARAMETER) :] if request.query.startswith(SESSION_PARAMETER) else b""
