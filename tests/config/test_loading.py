@@ -139,6 +139,8 @@ def test_all_problems_are_reported_together_in_the_order_of_the_file(tmp_path: P
         ("tls: {cert: a.pem}", "needs `key` too"),
         ("tls: {cert: a.pem, key: b.pem}", "`tls.cert` is not a file"),
         ("cors: {allowed_origins: ['https://x/path']}", "must be scheme and host only"),
+        ("cors: {allowed_methods: [get]}", "`cors.allowed_methods[0]` must be a method in capitals"),
+        ("cors: {allowed_headers: ['X Y']}", "`cors.allowed_headers[0]` is not a header name"),
         ("limits: {max_body_bytes: lots}", "must be a size such as `8Mi`"),
         ("limits: {max_body_bytes: 5}", "must be at least 1024, not `5`"),
         ("sessions: {idle_ttl_seconds: 0}", "must be more than 0, not `0`"),

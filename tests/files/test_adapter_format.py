@@ -202,6 +202,7 @@ def test_its_guards_are_ours(tmp_path: Path) -> None:
     assert config.auth.shared_token_header == "X-Mcp-Adapter-Auth-Token"
     assert config.uploads.link_ttl_seconds == 60
     assert config.cors.allowed_origins == ["https://a.example"]
+    assert (config.cors.allowed_methods, config.cors.allowed_headers) == (["POST", "GET", "OPTIONS"], ["*"])
     cleaning = config.core.sanitize
     assert (cleaning.mode, cleaning.max_description_chars) == ("strip", 2000)
     assert (cleaning.normalize_unicode, cleaning.max_schema_text_chars) == (False, 1000)
@@ -239,6 +240,9 @@ def test_its_guards_are_ours(tmp_path: Path) -> None:
         ({"core": {"tool_metadata_sanitization": {"zeal": 1}}}, "core.tool_metadata_sanitization.zeal"),
         ({"core": {"tool_definition_pinning": {"mode": "loose"}}}, "core.tool_definition_pinning.mode"),
         ({"core": {"cors": {"enabled": True, "allowed_origins": ["x"]}}}, "core.cors.allowed_origins[0]"),
+        ({"core": {"cors": {"enabled": True, "allowed_methods": ["get"]}}}, "core.cors.allowed_methods[0]"),
+        ({"core": {"cors": {"enabled": True, "allowed_headers": ["a b"]}}}, "core.cors.allowed_headers[0]"),
+        ({"core": {"cors": {"enabled": True, "allowed_methods": None}}}, "core.cors.allowed_methods"),
         ({"core": {"cors": {"origins": []}}}, "core.cors.origins"),
         ({"core": {"upload_path": "upload"}}, "core.upload_path"),
         ({"core": {"public_base_url": "files.example.com"}}, "core.public_base_url"),
@@ -425,6 +429,33 @@ def test_a_header_that_it_requires_must_be_there(tmp_path: Path, era: str) -> No
                 assert "needs the header `X-Tenant`" in refused.json["error"]["message"]
             with TENANTS[era](gateway, "files") as peer:
                 assert said(peer.tool("plain")) == "plain"
+
+
+def test_web_pages_may_do_what_it_lets_them_and_no_more(tmp_path: Path) -> None:
+    page = "https://app.example"
+    cors = {
+        "enabled": True,
+        "allowed_origins": [page],
+        "allowed_methods": ["POST"],
+        "allowed_headers": ["X-Mcp-Adapter-Auth-Token"],
+    }
+    with served(tmp_path, {}, cors=cors) as gateway:
+        assert "left out" not in gateway.log()
+        for path in ("/mcp/of/files", "/upload/files"):
+            url = gateway.address + path
+            asked = {"Origin": page, "Access-Control-Request-Method": "POST"}
+            answered = http_request("OPTIONS", url, None, asked)
+            assert answered.status == 204
+            assert answered.headers["Access-Control-Allow-Methods"] == "POST"
+            names = answered.headers["Access-Control-Allow-Headers"].split(", ")
+            assert "X-Mcp-Adapter-Auth-Token" in names
+            assert "Authorization" not in names
+            asked["Access-Control-Request-Method"] = "DELETE"
+            assert http_request("OPTIONS", url, None, asked).status == 403
+            refused = http_request("GET", url, None, {"Origin": page})
+            assert refused.status == 403
+            assert "`cors.allowed_methods`" in refused.json["error"]
+            assert b"cors" not in http_request("GET", url).body, "who is no page is not meant"
 
 
 class TenantPeer(StreamablePeer):

@@ -13,13 +13,19 @@ PEER = Client("127.0.0.1", None, False)
 UNIX = Client("unix", 0, False)
 
 
-def request(host: bytes | None, origin: bytes | None = None, client: Client = PEER, **more: bytes) -> Request:
+def request(
+    host: bytes | None,
+    origin: bytes | None = None,
+    client: Client = PEER,
+    method: bytes = b"POST",
+    **more: bytes,
+) -> Request:
     first = {name.replace("_", "-").encode(): value for name, value in more.items()}
     if host is not None:
         first[b"host"] = host
     if origin is not None:
         first[b"origin"] = origin
-    return Request.of(b"POST", b"/", list(first.items()), first, client)
+    return Request.of(method, b"/", list(first.items()), first, client)
 
 
 LOCAL = WebGuard("127.0.0.1", 7433, None, [])
@@ -179,3 +185,58 @@ def test_a_preflight_repeats_the_wanted_headers_and_nothing_else() -> None:
 def test_a_preflight_of_any_length_has_a_bounded_answer() -> None:
     asked = request(b"localhost:7433", b"http://x", access_control_request_headers=b"a" * 60_000)
     assert len(dict(LOCAL.preflight(asked))[b"access-control-allow-headers"]) <= 1000
+
+
+PAGE = b"https://app.example"
+NARROW = WebGuard("127.0.0.1", 7433, None, [PAGE.decode()], ["POST", "OPTIONS"], ["Mcp-Session-Id"])
+
+
+def may(guard: WebGuard, method: bytes, origin: bytes | None, host: bytes = b"127.0.0.1:7433") -> bool:
+    return guard.refusal(request(host, origin, method=method)) is None
+
+
+def may_ask(guard: WebGuard, method: bytes) -> bool:
+    asked = request(b"127.0.0.1:7433", PAGE, method=b"OPTIONS", access_control_request_method=method)
+    return guard.refusal(asked) is None
+
+
+def test_pages_use_the_listed_methods_and_no_others() -> None:
+    assert may(NARROW, b"POST", PAGE)
+    assert may_ask(NARROW, b"POST")
+    for method in (b"GET", b"DELETE", b"PUT", b"post"):
+        assert not may(NARROW, method, PAGE)
+        # A browser goes on with GET and POST whatever the answer lists: it has to be refused.
+        assert not may_ask(NARROW, method)
+    why = NARROW.refusal(request(b"127.0.0.1:7433", PAGE, method=b"GET"))
+    assert why is not None
+    assert "`cors.allowed_methods`" in why
+
+
+def test_whoever_is_no_foreign_page_may_use_every_method() -> None:
+    for origin in (None, b"http://127.0.0.1:7433", b"http://localhost:7433"):
+        assert may(NARROW, b"DELETE", origin)
+    assert NARROW.refusal(request(None, PAGE, UNIX, b"DELETE")) is None
+    anywhere = WebGuard("0.0.0.0", 7433, None, ["*"], ["POST"])
+    assert may(anywhere, b"PUT", b"http://Here.example:7433", host=b"here.example:7433"), (
+        "our own upload page"
+    )
+    assert not may(anywhere, b"PUT", b"http://there.example:7433", host=b"here.example:7433")
+    assert not may(anywhere, b"PUT", b"http://[::1", host=b"here.example:7433")
+
+
+def test_a_preflight_lists_what_is_allowed_whatever_was_wanted() -> None:
+    asked = request(b"localhost:7433", PAGE, access_control_request_headers=b"authorization")
+    headers = dict(NARROW.preflight(asked))
+    assert headers[b"access-control-allow-methods"] == b"POST, OPTIONS"
+    names = headers[b"access-control-allow-headers"].lower().split(b", ")
+    assert b"mcp-session-id" in names
+    assert b"content-type" in names, "without it nobody can call"
+    assert b"authorization" not in names
+
+
+@pytest.mark.parametrize("some", [["*"], ["POST", "*"]])
+def test_a_star_is_all_that_we_answer(some: list[str]) -> None:
+    guard = WebGuard("127.0.0.1", 7433, None, [PAGE.decode()], some, some)
+    assert may(guard, b"DELETE", PAGE)
+    asked = request(b"localhost:7433", PAGE, access_control_request_headers=b"authorization")
+    assert guard.preflight(asked) == WebGuard("127.0.0.1", 7433, None, [PAGE.decode()]).preflight(asked)

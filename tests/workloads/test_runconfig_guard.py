@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.gateway import Journal, scripted_command
+from tests.support.gateway import Journal, running_gateway, scripted_command
 from tests.workloads.daemon import Person, somebody
 from tests.workloads.provider import Provider, token_provider
 
@@ -186,6 +186,18 @@ def test_web_pages_that_it_names_may_call_it(person: Person) -> None:
     assert echo(person.port, "/mcp/paged", Origin="https://app.example.com")[0] == 200
     assert echo(person.port, "/mcp/paged", Origin="https://evil.example.com")[0] == 403
     assert echo(person.port, "/mcp/open", Origin="https://app.example.com")[0] == 403
+
+
+def test_web_pages_that_it_names_use_no_more_than_others_may(tmp_path: Path) -> None:
+    port, page = free_port(), "https://app.example.com"
+    command = scripted_command(tmp_path / "journal", "stdio", "legacy")
+    document: Json = {"name": "paged", "host": "127.0.0.1", "port": port, "allowed_origins": [page]}
+    document["mooring"] = {"command": command, "sandbox": "off"}
+    cors = {"allowed_methods": ["GET"]}
+    with running_gateway(tmp_path, [{"id": "paged", "run_config": document}], cors=cors) as gateway:
+        for where, path in ((gateway.port, "/mcp/paged"), (port, "/mcp")):
+            assert echo(where, path)[0] == 200
+            assert echo(where, path, Origin=page)[0] == 403
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,14 @@ class Reception:
         """How requests are received while these servers are there."""
         config, _ = self._in_force()
         return Rules(
-            guard=WebGuard(config.host, self._port, config.public_url, config.cors.allowed_origins),
+            guard=WebGuard(
+                config.host,
+                self._port,
+                config.public_url,
+                config.cors.allowed_origins,
+                config.cors.allowed_methods,
+                config.cors.allowed_headers,
+            ),
             max_body_bytes=config.limits.max_body_bytes,
             trust_proxy_headers=config.trust_proxy_headers,
             api_over_tcp=config.auth.mode != "none",

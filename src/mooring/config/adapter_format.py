@@ -106,11 +106,8 @@ class _Translation:
         self._move(("core", "port"), ("listen",), f"{host}:{port}")
         cors = _object(self._core.get("cors"))
         if cors.get("enabled"):
-            self._move(
-                ("core", "cors", "allowed_origins"),
-                ("cors", "allowed_origins"),
-                cors.get("allowed_origins", []),
-            )
+            for key, default in keys.CORS.items():
+                self._move(("core", "cors", key), ("cors", key), cors.get(key, default))
         if host in ("0.0.0.0", "::") and not self._core.get("public_base_url"):  # noqa: S104 - only compared
             return [f"links will name {host}:{port}: set `core.public_base_url` if clients are elsewhere"]
         return []

@@ -61,6 +61,12 @@ PING: Final = (
     "enabled", "interval_seconds", "timeout_seconds", "failure_threshold", "open_cooldown_seconds",
     "half_open_probe_allowance",
 )  # fmt: skip
+CORS: Final[dict[str, list[str]]] = {
+    "allowed_origins": [],
+    "allowed_methods": ["POST", "GET", "OPTIONS"],
+    "allowed_headers": ["*"],
+}
+"""Its defaults."""
 KNOWN: Final[dict[KeyPath, tuple[str, ...]]] = {
     ("telemetry",): (
         "enabled", "transport", "endpoint", "logs_endpoint", "insecure", "headers", "export_interval_seconds",
@@ -94,7 +100,7 @@ KNOWN: Final[dict[KeyPath, tuple[str, ...]]] = {
     ("core", "auth"): ("signing_secret",),
     ("core", "tool_description_policy"): ("max_schema_description_chars",),
     ("core", "upstream_ping"): tuple(key for key in PING if key not in BREAKER),
-    ("core", "cors"): ("allowed_methods", "allowed_headers", "allow_credentials"),
+    ("core", "cors"): ("allow_credentials",),
 }  # fmt: skip
 """What has no counterpart and guards nothing: named in one note."""
 READ_APART: Final[dict[KeyPath, tuple[str, ...]]] = {
@@ -103,7 +109,7 @@ READ_APART: Final[dict[KeyPath, tuple[str, ...]]] = {
         "upstream_ping",
     ),
     ("core", "auth"): ("enabled", "header_name", "token"),
-    ("core", "cors"): ("enabled", "allowed_origins"),
+    ("core", "cors"): ("enabled", *CORS),
     ("core", "defaults"): ("tool_call_timeout_seconds", "allow_raw_output"),
     ("core", "tool_metadata_sanitization"): tuple(SANITIZING),
     ("core", "tool_description_policy"): ("mode", "max_tool_description_chars"),

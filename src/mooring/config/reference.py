@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from msgspec import NODEFAULT, inspect
 
@@ -120,7 +120,8 @@ def _default(entry: inspect.Field) -> str:
     if entry.required:
         return "required"
     if entry.default is NODEFAULT or entry.default == ():
-        return "empty"
+        made: Any = () if entry.default_factory is NODEFAULT else entry.default_factory()
+        return f"`{json.dumps(made)}`" if made and isinstance(made, list) else "empty"
     if isinstance(_inner(entry.type)[0], inspect.StructType):
         return "none" if entry.default is None else "see below"
     if unit_of(entry.type) == "bytes":

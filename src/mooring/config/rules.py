@@ -23,6 +23,7 @@ from mooring.workloads.runconfig_effect import spec_of
 Findings = Iterator[tuple[KeyPath, str]]
 
 _HEADER_NAME = re.compile(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+_METHOD = re.compile(r"\*|[A-Z]+")
 _HEADER_VALUE = re.compile(r"^[^\r\n\0]*$")
 
 
@@ -88,6 +89,12 @@ def _cors(cors: Cors) -> Findings:
                 ("allowed_origins", index),
                 f"must be scheme and host only, for example `https://app.example.com`, not `{origin}`",
             )
+    for index, method in enumerate(cors.allowed_methods):
+        if not _METHOD.fullmatch(method):
+            yield ("allowed_methods", index), f"must be a method in capitals such as `POST`, not `{method}`"
+    for index, name in enumerate(cors.allowed_headers):
+        if not _HEADER_NAME.fullmatch(name):
+            yield ("allowed_headers", index), "is not a header name"
 
 
 def _server(server: Server) -> Findings:

@@ -55,6 +55,21 @@ class Cors(Struct, frozen=True):
             "pages served from the gateway's own address."
         ),
     ] = field(default_factory=list[str])
+    allowed_methods: Annotated[
+        list[str],
+        Meta(
+            description="Methods such as `POST` that these pages may use; `*` allows all. Calls need `POST`, "
+            "streams `GET`, ending a session `DELETE`, uploads `POST`, or `PUT`, `PATCH` and `HEAD`."
+        ),
+    ] = field(default_factory=lambda: ["*"])
+    allowed_headers: Annotated[
+        list[str],
+        Meta(
+            description="Headers that these pages may send besides `Content-Type`; `*` allows all. Calls "
+            "need `Mcp-Session-Id` and `MCP-Protocol-Version`, since 2026-07-28 also `Mcp-Method` and "
+            "`Mcp-Name`, and whatever carries their credential."
+        ),
+    ] = field(default_factory=lambda: ["*"])
 
 
 class Limits(Struct, frozen=True):

@@ -4,6 +4,7 @@ allowed."""
 from __future__ import annotations
 
 import string
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -13,6 +14,9 @@ from mooring.transports.loopback import is_loopback
 Headers = tuple[tuple[bytes, bytes], ...]
 _LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 _METHODS: Final = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
+_ALWAYS: Final = ("Accept", "Accept-Language", "Content-Language", "Content-Type")
+"""Headers that every page may send: browsers allow most of them unasked, and nobody can call without the
+last."""
 _EXPOSED: Final = (
     b"Mcp-Session-Id, WWW-Authenticate, Location, Tus-Resumable, Upload-Offset, Upload-Length, "
     b"Upload-Expires, Upload-Handle"
@@ -25,11 +29,22 @@ class WebGuard:
     """DNS rebinding makes a browser send a page's requests to us under the page's own name; names tell us
     apart."""
 
-    def __init__(self, host: str, port: int, public_url: str | None, allowed_origins: list[str]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        public_url: str | None,
+        allowed_origins: Sequence[str],
+        allowed_methods: Sequence[str] = ("*",),
+        allowed_headers: Sequence[str] = ("*",),
+    ) -> None:
         self._any_host = not is_loopback(host) and public_url is None
         self._hosts = _known_hosts(host, port, public_url)
         self._origins = {origin.rstrip("/").encode() for origin in allowed_origins}
         self._any_origin = "*" in allowed_origins
+        self._methods = None if "*" in allowed_methods else _list(allowed_methods)
+        self._headers = None if "*" in allowed_headers else _list([*_ALWAYS, *allowed_headers])
+        """What pages may use; None: everything that we answer."""
         self._cors: dict[bytes, Headers] = {}
 
     def refusal(self, request: Request) -> str | None:
@@ -43,20 +58,29 @@ class WebGuard:
         ):
             return "this name is not ours; use the address that `mooring serve` printed, or set `public_url`"
         origin = request.header(b"origin")
-        if origin is not None and request.peer != "unix" and not self._allows(origin):
+        if origin is None or request.peer == "unix":
+            return None
+        if not self._allows(origin):
             return "this web page may not call the gateway; add its origin to `cors.allowed_origins`"
+        if self._methods is not None and not self._may_use(self._methods, origin, request):
+            return "web pages may not use this method; add it to `cors.allowed_methods`"
         return None
 
     def _knows(self, host: bytes | None) -> bool:
         return host is not None and host.lower() in self._hosts
 
     def _allows(self, origin: bytes) -> bool:
-        if self._any_origin or origin in self._origins:
+        return self._any_origin or origin in self._origins or _host_of(origin) in self._hosts
+
+    def _may_use(self, methods: bytes, origin: bytes, request: Request) -> bool:
+        """Browsers go on with GET and POST whatever an answer lists, so what is not allowed is refused."""
+        wanted = request.method
+        if wanted == b"OPTIONS":
+            wanted = request.header(b"access-control-request-method") or wanted
+        if wanted in methods.split(b", "):
             return True
-        try:
-            return urlsplit(origin.decode("latin-1")).netloc.lower().encode() in self._hosts
-        except ValueError:  # not an address at all, such as a bracket that is never closed
-            return False
+        own = _host_of(origin)  # our own pages are no strangers, under whatever name they were found
+        return own is not None and (own in self._hosts or own == (request.header(b"host") or b"").lower())
 
     def headers_for(self, request: Request) -> Headers:
         """What lets a page that may call us also read our answers."""
@@ -79,10 +103,21 @@ class WebGuard:
         wanted = request.header(b"access-control-request-headers") or b"content-type"
         return (
             *self.headers_for(request),
-            (b"access-control-allow-methods", _METHODS),
-            (b"access-control-allow-headers", _clean(wanted)),
+            (b"access-control-allow-methods", _METHODS if self._methods is None else self._methods),
+            (b"access-control-allow-headers", _clean(wanted) if self._headers is None else self._headers),
             (b"access-control-max-age", _PREFLIGHT_SECONDS),
         )
+
+
+def _list(names: Sequence[str]) -> bytes:
+    return ", ".join(names).encode()
+
+
+def _host_of(origin: bytes) -> bytes | None:
+    try:
+        return urlsplit(origin.decode("latin-1")).netloc.lower().encode()
+    except ValueError:  # not an address at all, such as a bracket that is never closed
+        return None
 
 
 def _known_hosts(host: str, port: int, public_url: str | None) -> frozenset[bytes]:

@@ -114,7 +114,7 @@ class Fronts:
         if front.door is not None:
             self.doors[run.name] = front.door
         if fields.allowed_origins:
-            web = WebGuard(*listen, config.public_url, config.cors.allowed_origins + fields.allowed_origins)
+            web = _web_guard(config, run, listen, config.public_url)
             for end in ("", "/sse", "/messages"):
                 self.guards[f"/mcp/{run.name}{end}".encode()] = web
         if fields.port:
@@ -146,7 +146,7 @@ class Fronts:
     async def _listen(self, config: Config, run: RunConfig) -> tuple[Listener, str]:
         fields = run.fields
         host, port = fields.host or LOOPBACK, fields.port
-        web = WebGuard(host, port, None, config.cors.allowed_origins + fields.allowed_origins)
+        web = _web_guard(config, run, (host, port), None)
         limits = ListenerLimits(max_connections=config.limits.max_connections)
         listener = Listener(OwnAddress(run.name, web, self._route, config.limits.max_body_bytes), limits)
         try:
@@ -184,6 +184,12 @@ class Fronts:
         for front in self._fronts.values():
             if front.guard is not None:
                 front.guard.tidy()
+
+
+def _web_guard(config: Config, run: RunConfig, listen: tuple[str, int], public_url: str | None) -> WebGuard:
+    """More pages may call it; what they may use is the same for all."""
+    cors, origins = config.cors, config.cors.allowed_origins + run.fields.allowed_origins
+    return WebGuard(*listen, public_url, origins, cors.allowed_methods, cors.allowed_headers)
 
 
 def _check_host(config: Config, run: RunConfig) -> None:
