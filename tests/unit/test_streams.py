@@ -65,10 +65,10 @@ class Connection:
     def writable_again(self) -> asyncio.Future[None]:
         raise AssertionError("streams are told, they do not wait")
 
-    def stall(self) -> None:
+    def pause_writing(self) -> None:
         self.writable = False
 
-    def take_all(self) -> None:
+    def resume_writing(self) -> None:
         self.writable = True
         assert self.reply.on_writable_changed is not None
         self.reply.on_writable_changed(True)
@@ -125,13 +125,13 @@ def test_events_wait_in_order_for_a_slow_client_and_their_source_is_told() -> No
     outlet = EventOutlet(connection.reply)
     told: list[bool] = []
     outlet.on_congested = told.append
-    connection.stall()
+    connection.pause_writing()
     for number in range(5):
         outlet.write(b"data: %d\n\n" % number)
     outlet.keep_alive()
     assert connection.body() == b""
     assert told == [True]
-    connection.take_all()
+    connection.resume_writing()
     assert [event.data for event in connection.events()] == [b"0", b"1", b"2", b"3", b"4"]
     assert told == [True, False]
     outlet.keep_alive()
@@ -141,7 +141,7 @@ def test_events_wait_in_order_for_a_slow_client_and_their_source_is_told() -> No
 def test_a_client_that_never_reads_is_cut_off_before_it_costs_more_than_the_limit() -> None:
     connection = Connection()
     outlet = EventOutlet(connection.reply)
-    connection.stall()
+    connection.pause_writing()
     event = b"data: " + b"x" * 65_536 + b"\n\n"
     for _ in range(BACKLOG_BYTES // len(event)):
         outlet.write(event)
@@ -154,12 +154,12 @@ def test_a_client_that_never_reads_is_cut_off_before_it_costs_more_than_the_limi
 def test_a_stream_ends_after_what_still_waits() -> None:
     connection = Connection()
     outlet = EventOutlet(connection.reply)
-    connection.stall()
+    connection.pause_writing()
     outlet.write(b"data: last\n\n")
     outlet.end()
     outlet.write(b"data: too late\n\n")
     assert connection.outcome == ""
-    connection.take_all()
+    connection.resume_writing()
     assert connection.outcome == "ended"
     assert [event.data for event in connection.events()] == [b"last"]
 
