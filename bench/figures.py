@@ -5,6 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def quantile(values: Sequence[float], share: float) -> float:
     return found[min(len(found), int(rank)) - 1]
 
 
-def rotated(items: Sequence[str], by: int) -> list[str]:
+def rotated(items: Sequence[T], by: int) -> list[T]:
     """The items in an order that moves on by one each round, so that nobody always comes first."""
     if not items:
         return []

@@ -47,16 +47,16 @@ http {{
   }}
   server {{
     listen 127.0.0.1:{port};
-    location / {{
-      proxy_pass http://mcp;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
-      proxy_buffers 16 64k;
-      proxy_max_temp_file_size 0;
-    }}
+    proxy_http_version 1.1;
+    proxy_set_header Connection "";
+    proxy_buffers 16 64k;
+    proxy_max_temp_file_size 0;
+{locations}
+    location / {{ proxy_pass http://mcp; }}
   }}
 }}
 """
+_NGINX_LOCATION = "    location = {path} {{ rewrite ^ /legacy break; proxy_pass http://mcp; }}"
 
 
 class StartError(RuntimeError):
@@ -133,11 +133,14 @@ class Stage:
             self._kept[name] = starts[name]()
         return self._kept[name]
 
-    def nginx(self) -> Target:
+    def nginx(self, *paths: str) -> Target:
+        """Everything goes to the upstream as it is, and what is for one of these paths to its endpoint."""
         port = free_port()
         folder = self._folder("nginx")
         config = folder / "nginx.conf"
-        config.write_text(_NGINX.format(folder=folder, port=port, upstream=self.upstream().endpoint.port))
+        upstream = self.upstream().endpoint.port
+        locations = "\n".join(_NGINX_LOCATION.format(path=path) for path in paths)
+        config.write_text(_NGINX.format(folder=folder, port=port, upstream=upstream, locations=locations))
         command = [programs.debian_program("nginx"), "-p", str(folder), "-c", str(config), "-e", "stderr"]
         return self._ready("nginx", command, Endpoint(port, "/legacy"), fast=True)
 

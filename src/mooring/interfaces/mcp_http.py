@@ -98,6 +98,9 @@ class McpEndpoint:
         if not is_json(request):
             refuse(reply, 415, NOT_JSON, extra)
             return
+        version = request.header(b"mcp-protocol-version")
+        if not extra and self._goes_directly(request, reply, version, caller):
+            return
         try:
             jsonrpc.check_text(body)
             if jsonrpc.is_batch(body):
@@ -107,11 +110,25 @@ class McpEndpoint:
         except RpcError as error:
             refuse_rpc(reply, error, extra)
             return
-        version = request.header(b"mcp-protocol-version")
         if _is_modern(request, version, envelope):
             self._modern(request, reply, envelope, extra, caller)
         else:
             self._legacy(request, reply, envelope, version, extra, caller)
+
+    def _goes_directly(self, request: Request, reply: Reply, version: bytes | None, caller: Caller) -> bool:
+        """Whether it is a small request of an open session that could be sent on at once, as one whose head
+        was seen before. Connections that a proxy shares among clients bring another head each time."""
+        session_id = request.header(b"mcp-session-id")
+        if session_id is None or (version is not None and version not in _LEGACY_SPELLED):
+            return False
+        try:
+            client = self._sessions.find(session_id, self._server, caller, monotonic())
+        except SessionGone:
+            return False
+        if client.lane is None or not client.lane.take(reply, request.body, caller):
+            return False
+        request.memo.value = client, caller  # the next request with this head is of this session too
+        return True
 
     def _legacy(
         self,
