@@ -66,7 +66,7 @@ def transfers(run: Run) -> None:
             speed = {"upload": GIGABYTE / into / 1e6, "download": GIGABYTE / out_of / 1e6}
             run.record.add("transfers", name, number, **speed)
 
-        run.rounds("transfers", ("nginx", "mooring"), visit, rounds=min(3, run.scale.rounds))
+        run.rounds("transfers", ("nginx", "mooring"), visit, rounds=min(5, run.scale.rounds))
 
 
 def _sent(folder: Path, peer: StreamablePeer, file: Path) -> tuple[float, str]:
