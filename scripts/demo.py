@@ -1,7 +1,7 @@
 """`make demo`: the example servers and the gateway in front of them, until Ctrl-C.
 
-The gateway runs in this process, each server in one of its own. The servers take their usual ports where
-those are free and others where not.
+The gateway runs in this process, each server in one of its own. All take their usual ports where those are
+free and others where not.
 """
 
 from __future__ import annotations
@@ -9,16 +9,21 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from mooring.interfaces.cli.main import main as mooring
+from mooring.app.gateway import Started
+from mooring.interfaces.cli import serve
+from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = Path("examples") / "mooring.yaml"
+HOST, PORT = "127.0.0.1", 7433  # as it says there
 # variable in examples/mooring.yaml -> the server whose port it holds
 SERVERS = {
     "CLOCK_PORT": "clock_sse_server.py",
@@ -28,17 +33,18 @@ SERVERS = {
 STOP_SECONDS = 5
 PR_SET_PDEATHSIG = 1
 
+# On a terminal of 24 lines and 80 columns this and the snippet above it are what stays on the screen.
 HINT = """\
-try in another terminal:
-  {command} status --config {config}
-  {command} tool list notes --config {config}
-  {command} tool call weather forecast city=Bergen --config {config}
-  {command} tool call papers count_words path@=README.md --config {config}
-  {command} tool call papers make_poster text=Ahoy filename=ahoy.svg --output data --config {config}
-  {command} tool call pages search_pages words=release --config {config}
-  {command} tool call pages patch_section name=release heading:='["Risks"]' markdown=None --config {config}
-  {command} trace library --config {config}
-Ctrl-C stops everything
+that JSON is for your client's mcp.json; in another terminal, in this folder:
+  export MOORING_SOCKET={socket}; alias mooring={command}
+  mooring status
+  mooring tool list notes
+  mooring tool call weather forecast city=Bergen
+  mooring tool call papers count_words path@=README.md
+  mooring tool call papers make_poster text=Ahoy filename=ahoy.svg --output {data}
+  mooring tool call pages search_pages words=release
+  mooring trace library
+Ctrl-C here stops everything
 """
 
 
@@ -50,11 +56,27 @@ def main() -> int:
             for variable, process in started.items():
                 os.environ[variable] = str(_port(process) or _port_elsewhere(SERVERS[variable], stack))
             os.environ["DEMO_PYTHON"] = sys.executable  # it can import mooring
-            command = Path(sys.executable).with_name("mooring").relative_to(ROOT)
-            print(HINT.format(command=command, config=CONFIG), file=sys.stderr)
-            return mooring(["serve", "--config", str(CONFIG), "--print-snippet", *sys.argv[1:]])
+            words = ["serve", "--config", str(CONFIG), "--print-snippet", *_listen(), *sys.argv[1:]]
+            return serve.run(build_parser("serve").parse_args(words), _print_hint)
+        except Failed as error:
+            raise SystemExit(f"error: {error}") from error
         except KeyboardInterrupt:
             return 0
+
+
+def _print_hint(started: Started) -> None:
+    command = Path(sys.executable).with_name("mooring").relative_to(ROOT)
+    place = started.socket.relative_to(ROOT) if started.socket.is_relative_to(ROOT) else started.socket
+    print(HINT.format(command=command, socket=place, data=place.parent), end="", file=sys.stderr, flush=True)
+
+
+def _listen() -> list[str]:
+    """Where, if the usual port is taken: any other will do."""
+    try:
+        socket.create_server((HOST, PORT)).close()
+    except OSError:
+        return ["--listen", f"{HOST}:0"]
+    return []
 
 
 def _start(script: str, arguments: list[str], stack: ExitStack) -> subprocess.Popen[str]:

@@ -7,10 +7,13 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -100,27 +103,80 @@ def test_every_command_in_a_document_is_one_the_program_knows(page: Path) -> Non
         assert ended.value.code == 0, words
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """`make demo` without make: on a free port, with data of its own. The environment its commands need."""
-    data = tmp_path_factory.mktemp("d")
+@dataclass(frozen=True)
+class Demo:
+    environment: dict[str, str]
+    """What its commands need."""
+    said: list[str]
+    """What stands in its terminal when it is ready, with `data` for the folder of its data."""
+
+
+@contextmanager
+def running_demo(data: Path, *words: str) -> Iterator[Demo]:
+    """`make demo` without make, with data of its own."""
     environment = {**os.environ, "DEMO_DATA": str(data)}
     environment.pop("MOORING_SOCKET", None)
-    command = [sys.executable, "scripts/demo.py", "--listen", "127.0.0.1:0"]
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "scripts/demo.py", *words]
+    file = data / "said"
+    with (
+        file.open("wb") as said,
+        subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=said) as process,
+    ):
         deadline = time.monotonic() + LIMIT_SECONDS
-        while not (data / "mooring.sock").exists() and process.poll() is None and time.monotonic() < deadline:
+        while "Ctrl-C" not in file.read_text() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
         try:
-            yield environment
+            yield Demo(environment, file.read_text().replace(str(data), "data").splitlines())
         finally:
             process.send_signal(signal.SIGINT)
             assert process.wait(LIMIT_SECONDS) == 0
-            assert process.stdout is not None
-            shown = json.loads(process.stdout.read())["mcpServers"].keys()
-            assert shown >= {"notes", "clock", "library", "weather"}, "one of each kind of server"
-            assert shown >= {"pages", "garden"}, "servers written with `mooring.authoring`"
             assert not (data / "mooring.sock").exists()
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    with running_demo(tmp_path_factory.mktemp("d"), "--listen", "127.0.0.1:0") as found:
+        yield found
+
+
+@pytest.mark.e2e
+def test_the_demo_shows_addresses_snippet_and_what_to_do_on_a_small_terminal(demo: Demo) -> None:
+    screen = demo.said[-(24 - 1) :]  # the cursor stands on the last line
+    assert max(map(len, screen)) <= 80
+    snippet = "\n".join(screen[screen.index("{") : screen.index("}") + 1])
+    servers = json.loads(snippet)["mcpServers"]
+    assert servers.keys() >= {"notes", "clock", "library", "weather"}, "one of each kind of server"
+    assert servers.keys() >= {"pages", "garden"}, "servers written with `mooring.authoring`"
+    assert all(server["url"].startswith("http://127.0.0.1:") for server in servers.values())
+    assert screen[-1] == "Ctrl-C here stops everything"
+
+
+@pytest.mark.e2e
+def test_the_commands_that_the_demo_shows_run(demo: Demo) -> None:
+    lines = [line.strip() for line in demo.said[demo.said.index("}") :] if line.startswith("  ")]
+    assert len(lines) >= 4
+    # A poster of the test is not for the folder of whoever runs the tests.
+    script = "\n".join(lines).replace("data", demo.environment["DEMO_DATA"])
+    done = subprocess.run(
+        ["sh"],
+        input=f"set -e\n{script} --no-follow\n",
+        cwd=ROOT,
+        env=demo.environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+    assert (done.returncode, lines[-1]) == (0, "mooring trace library"), done.stderr
+
+
+@pytest.mark.e2e
+def test_the_demo_goes_elsewhere_where_its_port_is_taken(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        with suppress(OSError):  # then somebody else has it, which will do
+            stack.enter_context(socket.create_server(("127.0.0.1", 7433)))
+        found = stack.enter_context(running_demo(tmp_path))
+        assert re.search(r"is ready at http://127\.0\.0\.1:(?!7433)\d+$", found.said[0])
 
 
 def commands_of_the_readme() -> list[str]:
@@ -130,14 +186,14 @@ def commands_of_the_readme() -> list[str]:
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("line", commands_of_the_readme())
-def test_the_commands_of_the_readme_run(demo: dict[str, str], line: str) -> None:
+def test_the_commands_of_the_readme_run(demo: Demo, line: str) -> None:
     words = shlex.split(line, comments=True)[1:]
     if words[0] == "trace":
         words.append("--no-follow")
     done = subprocess.run(
         [sys.executable, "-m", "mooring.interfaces.cli.main", *words],
         cwd=ROOT,
-        env=demo,
+        env=demo.environment,
         capture_output=True,
         text=True,
         timeout=LIMIT_SECONDS,

@@ -25,8 +25,8 @@ from mooring.workloads.state import DirectoryTaken
 from mooring.workloads.store import BrokenState
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Read the file, run the gateway until it is told to stop."""
+def run(arguments: argparse.Namespace, when_ready: Callable[[Started], None] | None = None) -> int:
+    """Read the file, run the gateway until it is told to stop. What `when_ready` prints comes last."""
     path, read = _plan(arguments)
     try:
         loaded = read()
@@ -39,6 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
             print(snippet(started.servers), flush=True)
         else:
             print("for your client's mcp.json: add --print-snippet to this command", file=sys.stderr)
+        if when_ready:
+            when_ready(started)
 
     show_log(arguments.log_level)
     try:
