@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 UP = {
     "id": "notes",
     "url": "http://127.0.0.1:7433/mcp/notes",
@@ -57,6 +59,17 @@ def test_a_server_that_is_only_connected_to_is_shown_closely(mooring: Any, gatew
     done = mooring("status", "wbe")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "error: no server is called `wbe`; there are: `notes`, `web`\n"
+
+
+@pytest.mark.parametrize("words", [["logs"], ["stop"], ["start"], ["restart"], ["rm"], ["export"]])
+def test_what_only_processes_have_is_said_of_a_server_that_is_connected_to(
+    mooring: Any, gateway: Any, words: list[str]
+) -> None:
+    gateway.status["servers"] = [UP, DOWN]
+    done = mooring(*words, "web")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: `web` is a server that is only connected to")
+    assert done.stderr.endswith("with `mooring status web` and what it says with `mooring trace web`\n")
 
 
 def test_json_is_what_the_gateway_says(mooring: Any, gateway: Any) -> None:

@@ -10,12 +10,16 @@ from pathlib import Path
 from mooring.durable import replace_file
 from mooring.interfaces.cli.failure import Failed, reason_of
 from mooring.interfaces.cli.gateway_socket import find_socket
-from mooring.interfaces.cli.run_api import ask, path_of
+from mooring.interfaces.cli.run_api import Refused, ask, explained, path_of
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Write it to a file or to stdout."""
-    document = ask(find_socket(arguments), "GET", path_of("workloads", arguments.name, "export"))
+    socket = find_socket(arguments)
+    try:
+        document = ask(socket, "GET", path_of("workloads", arguments.name, "export"))
+    except Refused as refused:
+        raise explained(socket, [arguments.name], refused) from refused
     text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
     if arguments.file in (None, "-"):
         sys.stdout.write(text)

@@ -14,7 +14,7 @@ from mooring.interfaces.cli.control_api import get
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.gateway_socket import find_socket
 from mooring.interfaces.cli.output import end_line, one_line, styled, wants_colour
-from mooring.interfaces.cli.run_api import path_of
+from mooring.interfaces.cli.run_api import explained, path_of
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -24,7 +24,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.follow:
         query.append(("follow", "true"))
     target = f"{path_of('workloads', arguments.name, 'logs')}?{urlencode(query)}"
-    response = get(find_socket(arguments), target, timeout=None)
+    socket = find_socket(arguments)
+    try:
+        response = get(socket, target, timeout=None)
+    except Failed as refused:
+        raise explained(socket, [arguments.name], refused) from refused
     colour = wants_colour(sys.stdout)
     try:
         for line in response:

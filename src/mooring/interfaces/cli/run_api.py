@@ -7,12 +7,12 @@ import http.client
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
-from mooring.interfaces.cli.control_api import UnixConnection
+from mooring.interfaces.cli.control_api import UnixConnection, get_json
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.gateway_socket import message_in, refusal
 from mooring.interfaces.cli.run_progress import Progress
@@ -45,6 +45,19 @@ def ask(socket: Path, method: str, target: str, body: Json | None = None) -> Any
 def ask_with_progress(socket: Path, method: str, target: str, body: Json | None, progress: Progress) -> Any:
     """As `ask`, with what happens meanwhile shown."""
     return _unlocking(socket, lambda: _follow(socket, method, target, body, progress))
+
+
+def explained(socket: Path, names: Iterable[str], refused: Failed) -> Failed:
+    """Why there is no workload of one of these names, if it is a server that is only connected to."""
+    servers: list[Json] = get_json(socket, "/api/v1/status").get("servers", [])
+    connected = {str(server["id"]) for server in servers if not server.get("workload")}
+    for name in names:
+        if name in connected:
+            return Failed(
+                f"`{name}` is a server that is only connected to, nothing of it runs here: see how it is "
+                f"with `mooring status {name}` and what it says with `mooring trace {name}`"
+            )
+    return refused
 
 
 def _unlocking(socket: Path, operation: Callable[[], Any]) -> Any:

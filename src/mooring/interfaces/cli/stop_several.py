@@ -10,7 +10,7 @@ from pathlib import Path
 from mooring.interfaces.cli.failure import Misused
 from mooring.interfaces.cli.gateway_socket import find_socket
 from mooring.interfaces.cli.output import one_line, styled, wants_colour
-from mooring.interfaces.cli.run_api import Json, ask_with_progress, error_of
+from mooring.interfaces.cli.run_api import Json, Refused, ask_with_progress, error_of, explained
 from mooring.interfaces.cli.run_progress import Progress
 from mooring.interfaces.cli.service_daemon import gateway_socket
 
@@ -34,7 +34,10 @@ def remove(arguments: argparse.Namespace) -> int:
 def _several(verb: str, arguments: argparse.Namespace, socket: Path) -> int:
     selection = _selection(arguments)
     progress = Progress()
-    answer = ask_with_progress(socket, "POST", f"/api/v1/workloads/{verb}", selection, progress)
+    try:
+        answer = ask_with_progress(socket, "POST", f"/api/v1/workloads/{verb}", selection, progress)
+    except Refused as refused:
+        raise explained(socket, arguments.names, refused) from refused
     results: list[Json] = answer["results"]
     if arguments.format == "json":
         print(json.dumps(results, indent=2, ensure_ascii=False))
