@@ -50,12 +50,19 @@ def make_poster(given: Object) -> str:
     return f"the poster is in {given['filename']}"
 
 
+FUNCTIONS = {"count_words": count_words, "make_poster": make_poster}
+
+
 def call(params: Object) -> Object:
-    tools = {"count_words": count_words, "make_poster": make_poster}
     try:
-        text = tools[params["name"]](params.get("arguments") or {})
-    except (KeyError, OSError) as error:
-        return {"content": [{"type": "text", "text": f"that did not work: {error}"}], "isError": True}
+        return said(FUNCTIONS[params["name"]](params.get("arguments") or {}))
+    except KeyError as error:
+        return {**said(f"`{error.args[0]}` is missing"), "isError": True}
+    except OSError as error:
+        return {**said(f"that did not work: {error}"), "isError": True}
+
+
+def said(text: str) -> Object:
     return {"content": [{"type": "text", "text": text}]}
 
 
@@ -70,7 +77,7 @@ def answer(method: str, params: Object) -> Object | None:
             }
         case "tools/list":
             return {"tools": TOOLS}
-        case "tools/call":
+        case "tools/call" if params.get("name") in FUNCTIONS:
             return call(params)
         case "ping":
             return {}
@@ -83,10 +90,12 @@ def main() -> None:
         message = json.loads(line)
         if "id" not in message or "method" not in message:
             continue
-        result = answer(message["method"], message.get("params") or {})
-        outcome = (
-            {"result": result} if result is not None else {"error": {"code": -32601, "message": "unknown"}}
-        )
+        params = message.get("params") or {}
+        result = answer(message["method"], params)
+        outcome = {"result": result}
+        if result is None:
+            unknown = params.get("name") or message["method"]
+            outcome = {"error": {"code": -32601, "message": f"there is no `{unknown}`"}}
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **outcome}), flush=True)
 
 

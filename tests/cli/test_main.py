@@ -137,6 +137,14 @@ def test_the_gateway_is_found_by_flag_variable_and_file(gateway: Any, alone: Any
     assert alone("status").returncode == 0
 
 
+def test_a_file_that_cannot_be_read_does_not_lead_to_another_gateway(alone: Any, tmp_path: Path) -> None:
+    (tmp_path / "mooring.yaml").write_text("mooring: 1\nservers:\n  - id: a\n   b: c\n")
+    done = alone("status")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: mooring.yaml: line 4, column 4: is not YAML: ")
+    assert done.stderr.endswith("; mend it, or name the gateway's control socket with --socket\n")
+
+
 def test_a_socket_in_a_very_deep_folder_is_reached(alone: Any, gateway: Any, tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 120)
     deep.symlink_to(tmp_path)

@@ -99,6 +99,12 @@ def test_recorded_messages_are_shown_without_following(mooring: Any, gateway: An
     assert gateway.targets == ["/api/v1/trace/library?history=1000000&follow=0&bytes=0"]
 
 
+def test_where_nothing_was_recorded_it_says_when_something_is(mooring: Any) -> None:
+    done = mooring("trace", "library", "--no-follow")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("nothing was recorded: that happens only while somebody watches")
+
+
 def test_following_starts_with_what_comes_next(mooring: Any, gateway: Any) -> None:
     mooring("trace", "library", "--bytes")
     assert gateway.targets == ["/api/v1/trace/library?history=0&follow=1&bytes=1"]

@@ -44,7 +44,7 @@ def test_tools_resources_and_prompts_of_any_server_are_used_from_the_terminal(
 def test_an_unknown_tool_or_server_is_an_error_with_a_next_step(gateway: Gateway) -> None:
     unknown = gateway.command("tool", "call", "http-legacy", "nonsense")
     assert (unknown.returncode, unknown.stdout) == (1, "")
-    assert "no tool nonsense" in unknown.stderr
+    assert "there is no tool `nonsense`; it has: `echo`" in unknown.stderr
     nowhere = gateway.command("tool", "list", "nobody")
     assert nowhere.returncode == 1
     assert "no server is called `nobody`; `mooring status` shows" in nowhere.stderr

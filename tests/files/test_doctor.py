@@ -91,3 +91,17 @@ def test_proposals_are_shown_and_written_on_request(tmp_path: Path) -> None:
         missing = gateway.command("doctor", "nowhere")
         assert missing.returncode == 1
         assert "there are: `files`" in missing.stderr
+
+
+def test_an_adapter_that_a_tool_has_is_not_proposed(tmp_path: Path) -> None:
+    server = {
+        **file_server(),
+        "adapters": [
+            {"type": "upload_consumer", "tools": ["measure"], "file_path_argument": "path"},
+            {"type": "artifact_producer", "tools": ["write"], "output_path_argument": "filename"},
+        ],
+    }
+    with running_gateway(tmp_path, [server]) as gateway:
+        found = json.loads(gateway.command("doctor", "--format", "json").stdout)["files"]
+    assert [one for one in found if one["tools"] in (["measure"], ["write"])] == []
+    assert found, "the others are"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.files.conftest import http_request, said, serving, upload_url
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, program
 from tests.support.peers import ModernHttpPeer, StreamablePeer
 
 
@@ -162,6 +164,25 @@ def test_a_file_that_cannot_be_sent_is_said(gateway: Gateway, tmp_path: Path) ->
     assert "there is no file `" in refused.stderr
 
 
+def test_a_file_that_is_refused_half_way_has_its_reason_on_a_line_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "large.bin"
+    with file.open("wb") as large:
+        large.truncate(40_000_000)  # more than fits into the buffers on the way
+    with serving(tmp_path / "gateway", uploads={"max_file_bytes": 1000}) as gateway:
+        terminal, theirs = os.openpty()
+        words = [program(), "upload", "--server", "files", str(file), "--socket", str(gateway.socket)]
+        with subprocess.Popen(words, stdout=theirs, stderr=theirs) as process:
+            os.close(theirs)
+            shown = b""
+            with suppress(OSError):  # its end, on a terminal
+                while read := os.read(terminal, 65536):
+                    shown += read
+            os.close(terminal)
+    assert process.returncode == 1
+    assert b"sending large.bin [" in shown
+    assert b"\nerror: `" in shown
+
+
 def _drop(page: Any, name: str, text: str) -> None:
     data = page.evaluate_handle(
         """([name, text]) => {
@@ -199,6 +220,8 @@ def test_the_page_says_what_went_wrong(gateway: Gateway, browser: Any) -> None:
         page.set_input_files("input[type=file]", [{"name": "a", "mimeType": "text/plain", "buffer": b"a"}])
         page.wait_for_selector(".error", timeout=10_000)
         assert page.text_content("[role=status]") == "no room"
+        assert not page.is_visible("progress"), "nothing goes any more"
+        assert page.input_value("input[type=file]") == "", "the same file can be chosen again"
         page.close()
 
 

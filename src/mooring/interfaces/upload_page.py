@@ -49,7 +49,10 @@ function add(upload) {
   item.append(about, copier("Copy", upload.upload_handle, code), document.createElement("br"), code);
   list.append(item);
 }
-function fail(text) { say.textContent = text; say.className = "error"; }
+function fail(text) {
+  say.textContent = text; say.className = "error"; bar.hidden = true;
+  form.reset(); // else choosing the same file again would do nothing
+}
 async function hash(file) {
   const digest = await crypto.subtle.digest("SHA-256", await file.arrayBuffer());
   return Array.from(new Uint8Array(digest), byte => byte.toString(16).padStart(2, "0")).join("");

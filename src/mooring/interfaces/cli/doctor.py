@@ -15,11 +15,16 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from mooring.files.proposing import Proposal, proposals
-from mooring.interfaces.cli.client import Client
+from mooring.interfaces.cli.client import Client, Message
 from mooring.interfaces.cli.control_api import get_json
 from mooring.interfaces.cli.failure import Failed, no_such_server, reason_of
 from mooring.interfaces.cli.gateway_socket import find_socket
 from mooring.interfaces.cli.output import one_line, print_table
+
+_TOLD_BY_TYPE = {
+    "upload_consumer": "`upload://` handles; ",
+    "artifact_producer": "What it makes is kept as an artifact;",
+}
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -33,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     for identifier in wanted:
         try:
             with Client(socket, identifier, {}, notify=_ignore, answer=_no_answer) as client:
-                found[identifier] = proposals(client.list_all("tools/list", "tools"))
+                found[identifier] = _missing(client.list_all("tools/list", "tools"))
         except Failed as error:
             print(f"{identifier}: {error}", file=sys.stderr)
     if arguments.write:
@@ -49,6 +54,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _missing(tools: list[Message]) -> list[Proposal]:
+    """What is proposed for these, without the adapters that they have: the gateway says so in what it tells
+    about them."""
+    told = {tool.get("name"): str(tool.get("description") or "") for tool in tools}
+    return [one for one in proposals(tools) if _TOLD_BY_TYPE[one.type] not in told[one.tool]]
+
+
 def _print(found: dict[str, list[Proposal]]) -> None:
     rows = [
         [identifier, one_line(one.tool), one.type, one_line(one.argument or "-"), one_line(one.why)]
@@ -56,7 +68,7 @@ def _print(found: dict[str, list[Proposal]]) -> None:
         for one in entries
     ]
     if not rows:
-        print("no tool seems to take or make files", file=sys.stderr)
+        print("no tool without an adapter seems to take or make files", file=sys.stderr)
         return
     print_table(("server", "tool", "adapter", "argument", "because"), rows)
     print("these are guesses: look at them, then add --write FILE to put them into a file", file=sys.stderr)

@@ -36,13 +36,29 @@ def find_socket(arguments: argparse.Namespace) -> Path:
 
 def _socket_of(config_file: Path) -> Path:
     # Reads YAML: 40 ms that `--socket` and MOORING_SOCKET do not need.
-    from mooring.config.locations import data_directory_of, socket_in  # noqa: PLC0415
+    from mooring.config.locations import data_directory_of, default_data_directory, socket_in  # noqa: PLC0415
 
     try:
-        return socket_in(data_directory_of(config_file))
+        found = data_directory_of(config_file)
+        if found == default_data_directory(os.environ):
+            _check_readable(config_file)
+        return socket_in(found)
     except OSError as error:
         reason = reason_of(error)
         raise Failed(f"cannot read `{config_file}`: {reason}; give the right file with --config") from error
+
+
+def _check_readable(config_file: Path) -> None:
+    """Half-way through a change it may be no YAML: another gateway than its own must not answer then."""
+    from mooring.config.source import parse  # noqa: PLC0415 - as above
+
+    is_json = config_file.suffix.lower() in (".json", ".jsonc")
+    document = parse(config_file.read_text(encoding="utf-8-sig"), is_json=is_json)
+    if document.value is None and document.problems:
+        raise Failed(
+            f"{config_file}: {document.problems[0]}; mend it, or name the gateway's control socket with "
+            "--socket"
+        )
 
 
 def open_socket(path: Path) -> socket.socket:

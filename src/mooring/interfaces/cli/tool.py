@@ -11,7 +11,7 @@ from typing import Any
 from mooring.interfaces.cli import elicitation
 from mooring.interfaces.cli.arguments import tool_arguments, words_as_texts
 from mooring.interfaces.cli.call_files import CallFiles, with_places
-from mooring.interfaces.cli.client import Client, Message
+from mooring.interfaces.cli.client import Client, Message, RpcFailed
 from mooring.interfaces.cli.content import Printer
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.gateway_socket import find_socket
@@ -35,9 +35,13 @@ def call_tool(arguments: argparse.Namespace) -> int:
     with _connect(arguments) as client:
         files = CallFiles(client, find_socket(arguments), arguments.id)
         given = tool_arguments(arguments.arguments, lambda: _input_schema(client, arguments.name), files.send)
-        result = client.request(
-            "tools/call", {"name": arguments.name, "arguments": given, "_meta": {"progressToken": "cli"}}
-        )
+        try:
+            result = client.request(
+                "tools/call", {"name": arguments.name, "arguments": given, "_meta": {"progressToken": "cli"}}
+            )
+        except RpcFailed:
+            _input_schema(client, arguments.name)  # says which tools there are, if not this one
+            raise
         # What it made is gone when the session ends.
         saved = files.save(result, _folder(arguments) or Path())
     failed = bool(result.get("isError"))

@@ -23,6 +23,7 @@ from mooring.interfaces.cli.trace_text import Conversation
 _ALL = 1_000_000
 # What was recorded comes at once; without --follow a quiet second is its end.
 QUIET_SECONDS = 1.0
+_NOTHING = "nothing was recorded: that happens only while somebody watches, or with `trace.file`"
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,12 +36,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.follow and sys.stderr.isatty():
         print(f"watching `{arguments.id}`; Ctrl-C to stop", file=sys.stderr)
     show = _show_json if arguments.format == "json" else _text_printer()
+    shown = 0
     try:
         for event in _events(response):
             if oldest is None or event.get("t", oldest) >= oldest:
                 show(event)
+                shown += 1
     except KeyboardInterrupt:
         end_line()
+    if not shown and not arguments.follow:
+        print(_NOTHING, file=sys.stderr)
     return 0
 
 

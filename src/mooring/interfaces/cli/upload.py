@@ -113,13 +113,15 @@ def _watched(file: BinaryIO, name: str, length: int, doing: str = "sending ") ->
     """The blocks of the file, with a bar on the terminal while they go."""
     shows = sys.stderr.isatty()
     done = 0
-    while block := file.read(BLOCK_BYTES):
-        yield block
-        done += len(block)
-        if shows:
-            print(f"\r{doing}{_bar(name, done, length)}", end="", file=sys.stderr, flush=True)
-    if shows and doing == "sending ":
-        print(file=sys.stderr)
+    try:
+        while block := file.read(BLOCK_BYTES):
+            yield block
+            done += len(block)
+            if shows:
+                print(f"\r{doing}{_bar(name, done, length)}", end="", file=sys.stderr, flush=True)
+    finally:  # also when it was refused half-way: why stands on a line of its own
+        if done and shows and (doing == "sending " or done < length):
+            print(file=sys.stderr)
 
 
 def _bar(name: str, sent: int, length: int) -> str:
