@@ -151,7 +151,7 @@ def test_a_server_may_keep_only_so_much(tmp_path: Path) -> None:
                 assert post(upload_url(one, name), ("a", b"x" * 2000)).status == 200
                 refused = post(upload_url(two, name), ("a", b"x" * 2000))
                 assert refused.status == 507
-                assert f"`{name}` may keep 3000 bytes" in refused.json["error"]
+                assert f"`{name}` may keep 3,000 bytes" in refused.json["error"]
                 assert post(upload_url(two, name), ("a", b"x" * 900)).status == 200
 
 

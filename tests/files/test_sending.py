@@ -331,7 +331,7 @@ def test_a_redirect_is_judged_again(tmp_path: Path) -> None:
 
 
 def test_too_much_is_not_imported(tmp_path: Path) -> None:
-    with website({"/a": (200, {}, b"x" * 2000)}) as base, pytest.raises(FileFault, match="1000 bytes"):
+    with website({"/a": (200, {}, b"x" * 2000)}) as base, pytest.raises(FileFault, match="1,000 bytes"):
         fetch(tmp_path, Importer(("localhost",), lambda _: False), f"{base}/a")
     assert not [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()]
 

@@ -228,7 +228,7 @@ def test_the_page_says_what_went_wrong(gateway: Gateway, browser: Any) -> None:
 def test_whoever_opens_an_old_link_reads_why_it_does_not_work(gateway: Gateway, browser: Any) -> None:
     page = browser.new_page()
     for path, why in (
-        ("upload/files?ticket=forged", "get a new one"),
+        ("upload/files?ticket=forged", "have your assistant ask for a new one"),
         ("artifacts/files/a/b/c", "not found"),
     ):
         assert page.goto(f"{gateway.address}/{path}").status in (403, 404)

@@ -11,6 +11,8 @@ from tests.files.conftest import form, http_request, post, said, upload, upload_
 from tests.support.gateway import Gateway
 from tests.support.peers import ModernHttpPeer, Peer, StreamablePeer
 
+from mooring.files.quotas import too_large
+
 DATA = b"some bytes\n" * 100
 DIGEST = hashlib.sha256(DATA).hexdigest()
 
@@ -167,3 +169,17 @@ def test_without_ticket_and_session_nothing_is_taken(gateway: Gateway, session: 
 def test_tools_without_adapters_pass_untouched(peer: Peer) -> None:
     text = "upload://sessions/0123456789abcdef/0123456789abcdef and /etc/passwd"
     assert said(peer.tool("plain", {"text": text})) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (50 * 1024**2, "50 MiB"),
+        (1024, "1 KiB"),
+        (3 * 1024**3, "3 GiB"),
+        (1000, "1,000 bytes"),
+        (0, "0 bytes"),
+    ],
+)
+def test_limits_are_said_as_they_are_configured(size: int, text: str) -> None:
+    assert f"at most {text} here" in str(too_large(size))

@@ -20,6 +20,7 @@ UPLOAD: Final = "mooring:upload"
 ONCE: Final = "mooring:once"
 RESUMABLE: Final = "resumable"
 """The folder of uploads in pieces, below the address of their server."""
+NEW_LINK: Final = "have your assistant ask for a new one, with the server's `get_upload_url` tool"
 ONCE_SECONDS: Final = 600.0
 RESUME_SECONDS: Final = 7 * 86_400.0
 """How long the address of an upload in pieces may work; the upload ends earlier if no piece comes."""
@@ -56,11 +57,11 @@ class Links:
 
     def read_ticket(self, text: str, server: str, upload: str | None = None) -> Ticket:
         """What a link allows: everything below its server, or one upload that has begun."""
-        values = self._unsealed(UPLOAD, text, "get a new one with the `get_upload_url` tool")
+        values = self._unsealed(UPLOAD, text, NEW_LINK)
         if values.get("server") != server:
             raise NotFound("this upload link is for another server")
         if values.get("to") not in (None, upload):
-            raise Refused("this link goes on with one upload: get a new one with the `get_upload_url` tool")
+            raise Refused(f"this link goes on with one upload: {NEW_LINK}")
         return Ticket(server, str(values["scope"]), str(values["principal"]))
 
     def once_url(self, record: FileRecord) -> str:

@@ -44,13 +44,13 @@ class Usage:
         quotas = self.quotas
         if quotas.scope_bytes is not None and self.by_scope[scope] + size > quotas.scope_bytes:
             raise NoRoom(
-                f"this session may keep {quotas.scope_bytes} bytes in all: "
+                f"this session may keep {in_words(quotas.scope_bytes)} in all: "
                 "wait until older files expire, or end the session"
             )
         if quotas.server_bytes is not None and self.by_server[server] + size > quotas.server_bytes:
-            raise NoRoom(f"`{server}` may keep {quotas.server_bytes} bytes in all: try again later")
+            raise NoRoom(f"`{server}` may keep {in_words(quotas.server_bytes)} in all: try again later")
         if quotas.total_bytes is not None and self.total + size > quotas.total_bytes:
-            raise NoRoom(f"the gateway may keep {quotas.total_bytes} bytes in all: try again later")
+            raise NoRoom(f"the gateway may keep {in_words(quotas.total_bytes)} in all: try again later")
         self.total += size
         self.by_server[server] += size
         self.by_scope[scope] += size
@@ -117,4 +117,12 @@ class Usage:
 
 
 def too_large(limit: int) -> TooLarge:
-    return TooLarge(f"a file may have {limit} bytes here: send a smaller one")
+    return TooLarge(f"a file may have at most {in_words(limit)} here: a smaller one is needed")
+
+
+def in_words(size: int) -> str:
+    """A number of bytes as it stands in a configuration, for people."""
+    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if size and size % 1024**power == 0:
+            return f"{size // 1024**power} {unit}"
+    return f"{size:,} bytes"

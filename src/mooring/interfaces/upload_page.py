@@ -7,6 +7,7 @@ import hashlib
 from html import escape
 from typing import Final
 
+from mooring.files.quotas import in_words
 from mooring.files.records import FileRecord
 from mooring.files.upload_tool import FIELD, HASH_FIELD, UploadRules
 
@@ -119,7 +120,7 @@ HEADERS: Final = (
 
 def form(server_id: str, rules: UploadRules) -> bytes:
     """Choose files."""
-    limit = f"up to {rules.max_file_bytes // 1024**2 or 1} MiB each"
+    limit = f"up to {in_words(rules.max_file_bytes)} each"
     body = f"""<h1>Send files to {escape(server_id)}</h1>
 <form method="post" enctype="multipart/form-data"{" data-hashes" if rules.require_sha256 else ""}>
 <div id="drop"><p>Drop files here, or choose them ({limit}).</p>

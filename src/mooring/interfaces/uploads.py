@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from mooring.files.faults import BadUpload, TooLarge
+from mooring.files.faults import BadUpload
 from mooring.files.importing import Importer, is_inside
 from mooring.files.middleware import FileAdapters
+from mooring.files.quotas import too_large
 from mooring.files.receiving import Receipt, Receiver
 from mooring.files.records import FileRecord
 from mooring.gateway.server import Server
@@ -125,7 +126,7 @@ class _Upload:
         """What announces itself as too large need not be read at all."""
         room = self._adapters.uploads.max_file_bytes * files + 1024 * 1024
         if self._body.length is not None and self._body.length > room:
-            raise TooLarge(f"a file may have {self._adapters.uploads.max_file_bytes} bytes here")
+            raise too_large(self._adapters.uploads.max_file_bytes)
 
     def _answer(self, visit: Visit, made: list[FileRecord], status: int = 200) -> None:
         visit.done(*(record.uri for record in made))
