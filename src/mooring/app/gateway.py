@@ -38,7 +38,7 @@ from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream import Upstream
 from mooring.interfaces.door import Refused, local_principal
 from mooring.interfaces.gateway_app import GatewayApp
-from mooring.interfaces.workload_fronts import Fronts
+from mooring.interfaces.workload_fronts import Fronts, Outgoing
 from mooring.policy.credentials.settings import PERSONAL, UpstreamAuth
 from mooring.policy.watching import Watch
 from mooring.transports import spool
@@ -52,7 +52,7 @@ from mooring.workloads.lifecycle import RestartPolicy
 from mooring.workloads.runconfig import RunConfig
 from mooring.workloads.state import DataDirectory
 from mooring.workloads.store import DEFAULT_GROUP, Store
-from mooring.workloads.supervisor import Supervisor
+from mooring.workloads.supervisor import AddressTaken, Supervisor
 from mooring.workloads.supervisor_host import LoginProblem
 from mooring.workloads.supervisor_runtimes import Runtimes
 from mooring.workloads.supervisor_secrets import SecretValues
@@ -82,6 +82,14 @@ class _Described(Struct, frozen=True):
 
     entry: schema.Server
     adapters: FileAdapters | None
+
+
+class _TakenOut(Struct, frozen=True):
+    """A server that was changed or removed, while its last calls end."""
+
+    server: Server
+    workload: Workload | None
+    front: Outgoing | None
 
 
 class CannotReload(MooringError):
@@ -128,6 +136,7 @@ class Gateway:
             keys_file=lambda: guarding.keys_file(self._config),
             is_open=lambda: self._config.auth.mode == "none",
         )
+        self._retiring: dict[Server, asyncio.Task[None]] = {}
         self._described: WeakKeyDictionary[Server, _Described] = WeakKeyDictionary()
         self._stack = AsyncExitStack()
         self._url = ""
@@ -219,13 +228,15 @@ class Gateway:
         self._guard.hooks.stop_server = self._supervisor.forbid
 
     async def _close_listener(self, listener: Listener) -> None:
-        busy = any(server.exchanges for server in self.servers.values())
+        busy = any(server.exchanges for server in (*self.servers.values(), *self._retiring))
         await listener.close(STOP_SECONDS if busy else 0.0)
 
     async def _close_servers(self) -> None:
         self._files.leave()
         await self._sessions.close_all()
         await asyncio.gather(*(server.close() for server in self.servers.values()))
+        if self._retiring:  # a reload that was under way; nobody uses these any more
+            await asyncio.wait(self._retiring.values(), timeout=STOP_SECONDS)
 
     def _watch_for(self, server_id: str) -> Watch | None:
         return self._guard.watch_for(server_id)  # of the guard that is in force now
@@ -250,29 +261,45 @@ class Gateway:
         self._entries[entry.id] = entry
         if is_run(entry):
             await self.prepare(run_config_of(entry))
+        self._begin(entry)
+
+    def _begin(self, entry: schema.Server) -> None:
+        if is_run(entry):
             policy = RestartPolicy(lazy=True, idle_stop_seconds=entry.timeouts.idle_stop_seconds)
             self._supervisor.declare(run_config_of(entry), policy)
         else:
             reached = http_dialer(entry, self._sign_in.credentials, self._config.limits.max_message_bytes)
             self._serve(self._build_server(entry, *reached))
 
-    async def _retire(self, server: Server, workload: Workload | None) -> None:
+    def _retire(self, taken: _TakenOut) -> asyncio.Future[None]:
+        """Ends by itself: whoever gives up waiting for it must not keep it from that."""
+        retiring = asyncio.get_running_loop().create_task(self._let_end(taken))
+        self._retiring[taken.server] = retiring
+        retiring.add_done_callback(lambda _: self._retiring.pop(taken.server))
+        return asyncio.shield(retiring)
+
+    async def _let_end(self, taken: _TakenOut) -> None:
         """Who is being served by what was taken out gets the time to finish."""
+        server = taken.server
         deadline = monotonic() + STOP_SECONDS
         while server.exchanges and monotonic() < deadline:  # noqa: ASYNC110 - nobody tells of the last
             await asyncio.sleep(SWEEP_SECONDS)
         self._app.part(server)
-        if workload is not None:
-            await self._supervisor.withdraw(workload)
+        if taken.workload is not None:
+            await self._supervisor.withdraw(taken.workload)
         else:
             await self.detach(server)
+        if taken.front is not None:
+            await self._fronts.part(taken.front)
 
-    def _take_out(self, name: str) -> tuple[Server, Workload | None]:
+    def _take_out(self, name: str, new: dict[str, schema.Server]) -> _TakenOut:
         entry, server = self._entries.pop(name), self.servers.pop(name)
         server.retire()
         self._app.see_out(name)
         self._sign_in.credentials.forget(name)
-        return server, self._supervisor.release(name) if is_run(entry) else None
+        ports = {run_config_of(entry).fields.port for entry in new.values() if is_run(entry)}
+        front = self._fronts.see_out(name, new.keys(), ports)
+        return _TakenOut(server, self._supervisor.release(name) if is_run(entry) else None, front)
 
     async def prepare(self, config: RunConfig) -> None:
         had_page = self._reception.page() is not None
@@ -373,25 +400,36 @@ class Gateway:
         taken_out = (*change.gone, *change.remade)
         await self._know_groups(config)
         await self._files.open(config, self._app, self._url)
-        for name in taken_out:
-            await self._fronts.close(name)
         # Nothing waits from here on, so that no request finds one half of the old and one of the new.
         if "authorization" in changed:
             self._supervisor.allow(admission(config, local_principal()))
         self._config = config
         self._sign_in.use(config)
-        retired = [self._take_out(name) for name in taken_out]
+        taken = [self._take_out(name, new) for name in taken_out]
         for name in change.judged:
             self._judge_anew(new[name])
-        self._change_guard(guard, [server for server, _ in retired], change.judged)
+        self._change_guard(guard, [each.server for each in taken], change.judged)
         self._app.use(self._reception.rules(self.servers))
+        retiring = [self._retire(each) for each in taken]
+        await asyncio.sleep(0)  # addresses that the new ones ask for are free from here on
         for name in (*change.remade, *change.added):
-            await self._add_entry(new[name])
+            await self._add_anew(new[name])
         self._app.use(self._reception.rules(self.servers))
         await self._management.tell_clients(told)
-        await asyncio.gather(*(self._retire(server, workload) for server, workload in retired))
+        await asyncio.gather(*retiring)
         said = change.in_words()
         return said or ([f"{', '.join(changed)}; no server changed"] if changed else [])
+
+    async def _add_anew(self, entry: schema.Server) -> None:
+        """What turns out to be wrong with one server now must not keep the others from what the file says."""
+        try:
+            await self._add_entry(entry)
+        except AddressTaken as error:
+            log.error("%s; it is served at the gateway's address only", error)  # noqa: TRY400 - no trace
+            self._begin(entry)
+        except MooringError as error:
+            log.error("%s: it is not served: %s", entry.id, error)  # noqa: TRY400 - as above
+            del self._entries[entry.id]
 
     def _judge_anew(self, entry: schema.Server) -> None:
         """The rules of this server changed, and nothing else of it."""

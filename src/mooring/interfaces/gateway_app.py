@@ -90,6 +90,7 @@ class GatewayApp:
         self._endpoints: dict[str, _Endpoints] = {}
         self._outgoing: dict[str, _Endpoints] = {}
         """Servers that others have taken the place of, or none, while their last calls end."""
+        self._outgoing_mounts: dict[bytes, bytes] = {}
         self._streams: set[EventOutlet] = set()
         self._not_found = Buffered(_not_found, rules.max_body_bytes)
         self._foreign = Buffered(_another_users, rules.max_body_bytes)
@@ -145,6 +146,8 @@ class GatewayApp:
     def see_out(self, server_id: str) -> None:
         """Nothing new begins there. Until they part, its clients can answer and cancel what still runs."""
         self._outgoing[server_id] = self._endpoints[server_id]
+        own = b"/mcp/" + server_id.encode()
+        self._outgoing_mounts |= {path: to for path, to in self._rules.mounts.items() if to == own}
         self.remove(server_id)
 
     def part(self, server: Server) -> None:
@@ -152,6 +155,8 @@ class GatewayApp:
         outgoing = self._outgoing.get(server.id)
         if outgoing is not None and outgoing.server is server:
             del self._outgoing[server.id]
+            own = b"/mcp/" + server.id.encode()
+            self._outgoing_mounts = {path: to for path, to in self._outgoing_mounts.items() if to != own}
             self._route(server.id)
 
     def _unroute(self, server_id: str) -> None:
@@ -215,9 +220,7 @@ class GatewayApp:
             return self._foreign
         if self._guard.refusal(request) is not None and not self._is_excused(request):
             return self._refused
-        route = self._routes.get(request.path)
-        if route is None and request.path in self._rules.mounts:
-            route = self._routes.get(self._rules.mounts[request.path])
+        route = self._routes.get(request.path) or self._mounted(request.path)
         if route is not None:
             if request.method == b"OPTIONS":
                 return self._preflight
@@ -228,6 +231,10 @@ class GatewayApp:
             if request.path.startswith(prefix):
                 return self._preflight if _is_preflight(request) else endpoint
         return self._not_found
+
+    def _mounted(self, path: bytes) -> Buffered | None:
+        stands_for = self._rules.mounts.get(path) or self._outgoing_mounts.get(path)
+        return None if stands_for is None else self._routes.get(stands_for)
 
     def _is_excused(self, request: Request) -> bool:
         """Whether this server lets in a web page that others do not."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 
@@ -29,22 +31,44 @@ from mooring.workloads.runconfig import InvalidRunConfig, RunConfig
 from mooring.workloads.supervisor import AddressTaken
 
 LOOPBACK = "127.0.0.1"
+OUTGOING_SECONDS = 3600.0
+"""Longer than any drain: whoever sees a server out says when its connections end."""
+FAREWELL_SECONDS = 1.0
+"""How long the last answers of a server that has ended get to reach their readers."""
 
 
 class Front(Struct, frozen=True):
     """One workload's own things."""
 
+    run: RunConfig
+    own: Config | None
+    """What it adds to the guard of its server."""
     auth: Auth
     guard: Guard | None = None
     door: Door | None = None
     resource: str | None = None
     """What the server is called towards providers of tokens, if not by its address."""
     listener: Listener | None = None
+    port: int = 0
     url: str | None = None
     credential: UpstreamAuth = field(default_factory=UpstreamAuth)
     """What the server is shown, if it is a remote one."""
     authorities: Path | None = None
     """Whom to believe about who it is, besides those the system believes."""
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether it has a way of its own to find out who calls."""
+        return self.own is not None and self.own.auth.mode != "none"
+
+
+class Outgoing(Struct, frozen=True):
+    """The front of a server that was taken out, while its last calls end."""
+
+    name: str
+    front: Front
+    closing: asyncio.Task[None] | None
+    """Its address is somebody else's now: no more connections, those in use stay."""
 
 
 class Fronts:
@@ -98,28 +122,38 @@ class Fronts:
 
     async def open(self, config: Config, run: RunConfig, listen: tuple[str, int]) -> None:
         """Make what it asks for. `AddressTaken` means that all but its own address is there."""
-        fields = run.fields
         own = guard_config(config, run, self._secret)
         _check_host(config, run)
         credential = upstream_auth(run, self._secret)
         authorities = authorities_of(run)
-        front = Front(config.auth, credential=credential, authorities=authorities)
+        front = Front(run, own, config.auth, credential=credential, authorities=authorities)
         if own is not None:
-            auth = own.auth if own.auth.mode != "none" else config.auth
-            own = msgspec.structs.replace(own, auth=auth)
             guard = Guard(own, on_top_of=self._guard)
-            door = self._door(own, guard)
-            front = replace(front, auth=auth, guard=guard, door=door, resource=resource_url(run))
+            front = self._with_door(replace(front, guard=guard, resource=resource_url(run)), config)
+        self._put(front, config, listen)
+        if run.fields.port:
+            listener, url = await self._listen(config, run)
+            self._fronts[run.name] = replace(front, listener=listener, port=run.fields.port, url=url)
+
+    def _with_door(self, front: Front, config: Config) -> Front:
+        own, guard = front.own, front.guard
+        assert own is not None
+        assert guard is not None
+        auth = own.auth if front.is_asking else config.auth
+        trusts = front.run.fields.trust_proxy_headers or config.trust_proxy_headers
+        own = msgspec.structs.replace(own, auth=auth, trust_proxy_headers=trusts)
+        return replace(front, auth=auth, door=self._door(own, guard))
+
+    def _put(self, front: Front, config: Config, listen: tuple[str, int]) -> None:
+        run = front.run
+        self._forget(run.name)
         self._fronts[run.name] = front
         if front.door is not None:
             self.doors[run.name] = front.door
-        if fields.allowed_origins:
+        if run.fields.allowed_origins:
             web = _web_guard(config, run, listen, config.public_url)
             for end in ("", "/sse", "/messages"):
                 self.guards[f"/mcp/{run.name}{end}".encode()] = web
-        if fields.port:
-            listener, url = await self._listen(config, run)
-            self._fronts[run.name] = replace(front, listener=listener, url=url)
 
     def ask_users(self, run: RunConfig) -> bool:
         """Let its users sign in, unless it is shown something else; whether that is new."""
@@ -163,13 +197,47 @@ class Fronts:
 
     async def close(self, name: str) -> None:
         """Its server is no more."""
-        front = self._fronts.pop(name, None)
-        self.doors.pop(name, None)
-        for path in [path for path in self.guards if path.split(b"/")[2] == name.encode()]:
-            del self.guards[path]
+        front = self._fronts.get(name)
+        self._forget(name)
         if front is not None and front.listener is not None:
             await front.listener.close()
         if front is not None and front.guard is not None:
+            await front.guard.close()
+
+    def _forget(self, name: str) -> None:
+        self._fronts.pop(name, None)
+        self.doors.pop(name, None)
+        for path in [path for path in self.guards if path.split(b"/")[2] == name.encode()]:
+            del self.guards[path]
+
+    def see_out(self, name: str, names: Collection[str], ports: Collection[int]) -> Outgoing | None:
+        """Its server ends with its last calls, and so does this; these names and ports are for others now.
+
+        Where nobody takes its place, those who answer come in by its own door.
+        """
+        front = self._fronts.get(name)
+        if front is None:
+            return None
+        if name in names or not front.is_asking:
+            self._forget(name)
+        closing = None
+        if front.listener is not None and front.port in ports:
+            closing = asyncio.get_running_loop().create_task(front.listener.close(OUTGOING_SECONDS))
+        return Outgoing(name, front, closing)
+
+    async def part(self, outgoing: Outgoing) -> None:
+        """What ran there has ended."""
+        front, closing = outgoing.front, outgoing.closing
+        current = self._fronts.get(outgoing.name)
+        if front.is_asking and current is not None and current.guard is front.guard:
+            self._forget(outgoing.name)  # which nobody else has by now
+        if closing is not None:
+            closing.cancel()
+            with suppress(asyncio.CancelledError):
+                await closing
+        if front.listener is not None:
+            await front.listener.close(FAREWELL_SECONDS)
+        if front.guard is not None:
             await front.guard.close()
 
     async def close_all(self) -> None:
