@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.gateway import Journal, running_gateway, scripted_command
+from tests.support.gateway import Journal, rewrite, running_gateway, scripted_command
 from tests.workloads.daemon import Person, somebody
 from tests.workloads.provider import Provider, token_provider
 
@@ -188,6 +188,12 @@ def test_web_pages_that_it_names_may_call_it(person: Person) -> None:
     assert echo(person.port, "/mcp/open", Origin="https://app.example.com")[0] == 403
 
 
+def declared(folder: Path, name: str, **fields: Any) -> Json:
+    """A server of the file, as a RunConfig."""
+    ran = {"command": scripted_command(folder / "journal", "stdio", "legacy"), "sandbox": "off"}
+    return {"id": name, "run_config": {"name": name, "host": "127.0.0.1", **fields, "mooring": ran}}
+
+
 def test_web_pages_that_it_names_use_no_more_than_others_may(tmp_path: Path) -> None:
     port, page = free_port(), "https://app.example.com"
     command = scripted_command(tmp_path / "journal", "stdio", "legacy")
@@ -198,6 +204,27 @@ def test_web_pages_that_it_names_use_no_more_than_others_may(tmp_path: Path) -> 
         for where, path in ((gateway.port, "/mcp/paged"), (port, "/mcp")):
             assert echo(where, path)[0] == 200
             assert echo(where, path, Origin=page)[0] == 403
+
+
+def test_who_must_say_who_they_are_from_now_on_must_say_it_there_too(tmp_path: Path) -> None:
+    """What it has of its own comes on top of the gateway's `auth`, whenever that changes."""
+    audit = {"enable_audit": True, "audit_config": {"logFile": str(tmp_path / "own.log")}}
+    document = declared(tmp_path, "logged", **audit, port=free_port())
+    with running_gateway(tmp_path, [document]) as gateway:
+        own = document["run_config"]["port"]
+        assert (echo(gateway.port, "/mcp/logged")[0], echo(own, "/mcp")[0]) == (200, 200)
+        rewrite(gateway, auth={"mode": "api_key"})
+        assert (echo(gateway.port, "/mcp/logged")[0], echo(own, "/mcp")[0]) == (401, 401)
+
+
+def test_what_web_pages_may_not_use_any_more_they_may_not_use_there(tmp_path: Path) -> None:
+    page = "https://app.example.com"
+    document = declared(tmp_path, "paged", allowed_origins=[page], port=free_port())
+    with running_gateway(tmp_path, [document]) as gateway:
+        places = ((gateway.port, "/mcp/paged"), (document["run_config"]["port"], "/mcp"))
+        assert [echo(*place, Origin=page)[0] for place in places] == [200, 200]
+        rewrite(gateway, cors={"allowed_methods": ["GET"]})
+        assert [echo(*place, Origin=page)[0] for place in places] == [403, 403]
 
 
 @pytest.mark.parametrize(

@@ -405,6 +405,7 @@ class Gateway:
             self._supervisor.allow(admission(config, local_principal()))
         self._config = config
         self._sign_in.use(config)
+        self._fronts.use(config, (config.host, self._port))
         taken = [self._take_out(name, new) for name in taken_out]
         for name in change.judged:
             self._judge_anew(new[name])

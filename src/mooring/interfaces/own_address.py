@@ -42,6 +42,10 @@ class OwnAddress:
         self._preflight = Buffered(self._answer_preflight, 0)
         self._nothing = Buffered(_not_found, max_body_bytes)
 
+    def use(self, guard: WebGuard) -> None:
+        """From now on this says which web pages may call."""
+        self._guard = guard
+
     def accept(self, request: Request) -> Endpoint:
         if self._guard.refusal(request) is not None:
             return self._refused

@@ -135,6 +135,15 @@ class Fronts:
             listener, url = await self._listen(config, run)
             self._fronts[run.name] = replace(front, listener=listener, port=run.fields.port, url=url)
 
+    def use(self, config: Config, listen: tuple[str, int]) -> None:
+        """The rules of the gateway changed, which hold for these servers too."""
+        for front in tuple(self._fronts.values()):
+            found = front if front.guard is None else self._with_door(front, config)
+            self._put(found, config, listen)
+            if found.listener is not None and isinstance(address := found.listener.app, OwnAddress):
+                here = (front.run.fields.host or LOOPBACK, front.port)
+                address.use(_web_guard(config, front.run, here, None))
+
     def _with_door(self, front: Front, config: Config) -> Front:
         own, guard = front.own, front.guard
         assert own is not None
