@@ -182,6 +182,12 @@ def test_a_preflight_repeats_the_wanted_headers_and_nothing_else() -> None:
     assert int(headers[b"access-control-max-age"]) > 0
 
 
+def test_a_preflight_knows_every_character_of_a_header_name() -> None:
+    wanted = b"mcp-param-a.b,mcp-param-!#$%&'*+-.^_`|~1"  # RFC 9110, section 5.6.2
+    asked = request(b"localhost:7433", PAGE, access_control_request_headers=wanted)
+    assert dict(LOCAL.preflight(asked))[b"access-control-allow-headers"] == wanted
+
+
 def test_a_preflight_of_any_length_has_a_bounded_answer() -> None:
     asked = request(b"localhost:7433", b"http://x", access_control_request_headers=b"a" * 60_000)
     assert len(dict(LOCAL.preflight(asked))[b"access-control-allow-headers"]) <= 1000

@@ -22,7 +22,7 @@ _EXPOSED: Final = (
     b"Upload-Expires, Upload-Handle"
 )
 _PREFLIGHT_SECONDS: Final = b"600"
-_NAME_LIST_BYTES: Final = (string.ascii_letters + string.digits + "-_, ").encode()
+_NAME_LIST_BYTES: Final = (string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~, ").encode()
 
 
 class WebGuard:
