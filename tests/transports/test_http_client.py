@@ -225,6 +225,73 @@ async def test_a_request_cancelled_as_its_stream_begins_leaks_nothing() -> None:
             await until(lambda index=index: replies[index].closed)
 
 
+async def test_a_server_that_speaks_before_it_is_asked_uses_nothing_up() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
+        await reader.read()
+
+    async with upstream(serve) as port:
+
+        async def open_socket() -> socket.socket:
+            opened = socket.socket()
+            opened.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(opened, ("127.0.0.1", port))
+            await asyncio.sleep(0.05)  # it has spoken
+            return opened
+
+        origin = Origin("http", "127.0.0.1", port, open_socket=open_socket)
+        async with ClientPool(origin, ClientLimits(max_connections=2, wait_seconds=0.5)) as pool:
+            for _ in range(4):
+                with contextlib.suppress(ConnectFailed):  # some loops read it only after we have asked
+                    assert (await get(pool)).status == 408
+                assert pool.open_count == pool.idle_count
+
+
+async def test_a_connection_lost_on_its_way_to_someone_who_gives_up_is_gone() -> None:
+    replies: list[Reply] = []
+    routes = Routes({b"/s": lambda _, reply: replies.append(reply)})
+    async with serving(routes) as (_, port), pool_of(port, max_connections=1) as pool:
+        asking = asyncio.ensure_future(get(pool, b"/s"))
+        await until(lambda: len(replies) == 1)
+        waiting = asyncio.ensure_future(pool.request(b"GET", b"/", b"", b""))
+        await until(lambda: len(pool._waiting) == 1)
+        connection = next(iter(pool._spares.known))
+
+        def lose_it() -> None:
+            if pool._waiting:
+                asyncio.get_running_loop().call_soon(lose_it)
+            else:  # it is the other one's, who does not know yet
+                connection.close()
+                waiting.cancel()
+
+        lose_it()
+        replies[0].send(200, TEXT, b"")
+        assert (await asking).status == 200
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert (pool.open_count, pool.idle_count) == (0, 0)
+        assert (await get(pool)).status == 200
+
+
+async def test_whoever_waits_for_a_pool_that_closes_opens_nothing() -> None:
+    opened = 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal opened
+        del writer
+        opened += 1
+        await reader.read()
+
+    async with upstream(serve) as port, pool_of(port, max_connections=1) as pool:
+        asking = [asyncio.ensure_future(get(pool)) for _ in range(3)]
+        await until(lambda: opened == 1 and len(pool._waiting) == 2)
+        pool.close()
+        kinds = [type(error) for error in await asyncio.gather(*asking, return_exceptions=True)]
+        assert kinds == [ConnectionLost, ConnectFailed, ConnectFailed]
+        await asyncio.sleep(0.05)
+        assert (opened, pool.open_count) == (1, 0)
+
+
 # Pools of one origin.
 
 

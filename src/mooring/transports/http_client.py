@@ -88,13 +88,13 @@ class Spares:
 
     def __init__(self) -> None:
         self.known: set[UpstreamConnection] = set()
-        self.idle: list[UpstreamConnection] = []
+        self.idle: dict[UpstreamConnection, None] = {}
+        """The last one is the next to be used. No list: thousands of them may end in the same moment."""
         self.pools = 0
         """How many have used one of these and are not closed."""
 
     def in_use_by(self, pool: ClientPool) -> list[UpstreamConnection]:
-        idle = set(self.idle)
-        return [each for each in self.known if each.owner is pool and each not in idle]
+        return [each for each in self.known if each.owner is pool and each not in self.idle]
 
     def leave(self) -> None:
         """One pool was closed; behind the last one nothing stays open."""
@@ -223,7 +223,7 @@ class ClientPool:
     def _spare(self) -> UpstreamConnection | None:
         if not self._idle or self._in_use >= self.limits.max_connections or self._closed:
             return None
-        connection = self._idle.pop()
+        connection, _ = self._idle.popitem()
         self._in_use += 1
         if connection.owner is not self:
             self._join()
@@ -237,15 +237,15 @@ class ClientPool:
     def close(self) -> None:
         """Drop every connection of ours; requests in progress and in line fail."""
         self._closed = True
+        while self._waiting:  # first: whoever is in line would open a connection for each that is dropped
+            _, waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_exception(ConnectFailed("the connection pool was closed"))
         for connection in self._spares.in_use_by(self):
             connection.close()
         if self._has_joined:
             self._has_joined = False
             self._spares.leave()
-        while self._waiting:
-            _, waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_exception(ConnectFailed("the connection pool was closed"))
 
     async def _acquire(self) -> UpstreamConnection:
         if self._closed:
@@ -273,7 +273,9 @@ class ClientPool:
             return await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
-                self._pass_on(waiter.result())
+                given = waiter.result()
+                if given is None or not given.dead:  # what was lost meanwhile has been counted as such
+                    self._pass_on(given)
             self._line.leave(waiter)
             raise
 
@@ -287,7 +289,7 @@ class ClientPool:
                 return
         self._in_use -= 1
         if connection is not None:
-            self._idle.append(connection)
+            self._idle[connection] = None
 
     async def _connect(self) -> UpstreamConnection:
         """Open a connection; the caller has already counted it."""
@@ -317,6 +319,9 @@ class ClientPool:
         except BaseException:
             self._pass_on(None)
             raise
+        if connection.dead:  # it spoke before it was asked, or had enough of us at once
+            self._pass_on(None)
+            raise ConnectFailed(f"`{origin.authority}` broke off as soon as it was connected")
         self._spares.known.add(connection)
         if self._closed:
             connection.close()
@@ -334,14 +339,14 @@ class ClientPool:
             self._pass_on(connection)
         else:
             self._in_use -= 1
-            self._idle.append(connection)
+            self._idle[connection] = None
 
     def lost(self, connection: UpstreamConnection) -> None:
         if connection not in self._spares.known:
             return  # it was lost while connecting, which is counted there
         self._spares.known.discard(connection)
         if connection in self._idle:
-            self._idle.remove(connection)
+            del self._idle[connection]
         else:
             self._pass_on(None)
 
