@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
+import threading
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -42,18 +45,26 @@ class Files(Routes):
         self._path = path
         self._span = start, stop
         self._length = stop - start if length is None else length
+        self.may_begin = asyncio.Event()
+        self.may_begin.set()
         self.ended = asyncio.Event()
+        self.replies: list[Reply] = []
+        self.failures: list[OSError | RuntimeError] = []
 
     def _send(self, request: Request, reply: Reply) -> None:
         del request
         self.spawn(self._sending(reply))
 
     async def _sending(self, reply: Reply) -> None:
+        self.replies.append(reply)
         reply.start(200, TEXT, length=self._length, compress=False)
+        assert reply.takes_files()
         descriptor = os.open(self._path, os.O_RDONLY)
         try:
-            assert reply.takes_files()
+            await self.may_begin.wait()
             await reply.write_file(descriptor, *self._span)
+        except (OSError, RuntimeError) as error:
+            self.failures.append(error)
         finally:
             os.close(descriptor)
             reply.end()
@@ -146,3 +157,100 @@ async def test_sending_that_is_given_up_leaves_nothing_open(file: Path, open_fil
             for task in list(routes.tasks):
                 task.cancel()
             await routes.ended.wait()
+
+
+@pytest.mark.parametrize("reason", [errno.EINVAL, errno.ENOSYS])
+async def test_a_file_that_the_kernel_does_not_send_arrives_all_the_same(
+    file: Path, open_files: None, monkeypatch: pytest.MonkeyPatch, reason: int
+) -> None:
+    del open_files
+    tried: list[int] = []
+
+    def refuse(out: int, source: int, offset: int, count: int) -> int:
+        del out, source, count
+        tried.append(offset)
+        raise OSError(reason, os.strerror(reason))
+
+    monkeypatch.setattr(os, "sendfile", refuse)
+    async with serving(Files(file, 3, SIZE)) as (_, port), asyncio.timeout(LIMIT_SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
+        for _ in range(2):
+            writer.write(GET)
+            await asyncio.sleep(0.2)  # until nothing more fits in between
+            assert await _body(reader, SIZE - 3) == file.read_bytes()[3:]
+        writer.close()
+    assert tried
+
+
+@pytest.mark.parametrize("reason", [errno.ETIMEDOUT, errno.EHOSTUNREACH])
+async def test_a_client_that_cannot_be_reached_any_more_is_no_failure(
+    file: Path, monkeypatch: pytest.MonkeyPatch, reason: int
+) -> None:
+    def fail(out: int, source: int, offset: int, count: int) -> int:
+        del out, source, offset, count
+        raise OSError(reason, os.strerror(reason))
+
+    monkeypatch.setattr(os, "sendfile", fail)
+    routes = Files(file)
+    async with serving(routes) as (_, port), asyncio.timeout(LIMIT_SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(GET)
+        await reader.readuntil(b"\r\n\r\n")
+        assert await reader.read() == b""
+        await routes.ended.wait()
+        assert routes.failures == []
+        writer.close()
+
+
+async def test_whoever_leaves_before_the_first_byte_is_no_failure(file: Path) -> None:
+    routes = Files(file)
+    routes.may_begin.clear()
+    async with serving(routes) as (_, port), asyncio.timeout(LIMIT_SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(GET)
+        await reader.readuntil(b"\r\n\r\n")
+        writer.transport.abort()
+        await until(lambda: routes.replies[0].closed)
+        routes.may_begin.set()
+        await routes.ended.wait()
+        assert routes.failures == []
+
+
+async def test_too_many_open_files_leave_none_behind(
+    file: Path, open_files: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del open_files
+    duplicate, made = os.dup, list[int]()
+
+    def limited(descriptor: int) -> int:
+        if len(made) % 2:
+            made.append(-1)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        made.append(duplicate(descriptor))
+        return made[-1]
+
+    monkeypatch.setattr(os, "dup", limited)
+    routes = Files(file)
+    async with serving(routes) as (_, port), asyncio.timeout(LIMIT_SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(GET)
+        await reader.readuntil(b"\r\n\r\n")
+        assert await reader.read() == b""
+        assert [getattr(error, "errno", None) for error in routes.failures] == [errno.EMFILE]
+        writer.close()
+
+
+async def test_threads_that_wait_for_something_else_hold_nothing_up(file: Path) -> None:
+    loop, go_on = asyncio.get_running_loop(), threading.Event()
+    async with serving(Files(file)) as (_, port), asyncio.timeout(LIMIT_SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        waiting = loop.run_in_executor(None, go_on.wait, LIMIT_SECONDS)
+        try:
+            async with asyncio.timeout(LIMIT_SECONDS / 2):
+                writer.write(GET)
+                assert await _body(reader, SIZE) == file.read_bytes()
+        finally:
+            go_on.set()
+            await waiting
+            writer.close()

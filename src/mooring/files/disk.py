@@ -32,11 +32,22 @@ async def in_thread(work: Callable[..., T], *arguments: object) -> T:
 @asynccontextmanager
 async def opened(path: Path) -> AsyncGenerator[int]:
     """A file to read from."""
-    descriptor = await in_thread(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
+    opening = submit(os.open, path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with translated():
+            descriptor = await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_opened)  # the thread opens it whether we wait or not
+        raise
     try:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _close_opened(opening: asyncio.Future[int]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        os.close(opening.result())
 
 
 def submit(work: Callable[..., T], *arguments: object) -> asyncio.Future[T]:

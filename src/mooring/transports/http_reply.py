@@ -272,6 +272,8 @@ class Reply(msgspec.Struct, eq=False):
 
     async def write_file(self, file: int, start: int, stop: int) -> None:
         """Part of the body, from an open file; returns when all of it is on its way or nobody is there."""
+        if self.closed:
+            return
         if not self.takes_files():
             raise RuntimeError("write_file() belongs where takes_files() says so")
         self._left -= await file_body.hand_over(self._channel, self, file, start, stop) - start
