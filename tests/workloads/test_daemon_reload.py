@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -18,7 +19,11 @@ pytestmark = pytest.mark.e2e
 
 
 def rewrite(gateway: Gateway, **settings: object) -> None:
-    file = gateway.folder / "mooring.yaml"
+    rewrite_in(gateway.folder, **settings)
+
+
+def rewrite_in(folder: Path, **settings: object) -> None:
+    file = folder / "mooring.yaml"
     config = {**json.loads(file.read_text()), **settings}
     fresh = file.with_suffix(".new")
     fresh.write_text(json.dumps(config))
@@ -44,6 +49,22 @@ def test_a_changed_file_is_followed_and_sessions_of_unchanged_servers_live_on(tm
         with StreamablePeer(gateway, "new") as another:
             another.tool("echo", {"text": "hello"})
         eventually(lambda: "added new; removed gone" in gateway.log(), "a line about it")
+
+
+def test_what_changes_while_the_gateway_starts_is_followed_too(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    one, two = (stdio_server(name, journal.path) for name in ("one", "two"))
+    read = tmp_path / "data" / "seal.key"  # which it makes with what the file says about it
+
+    def change() -> None:
+        eventually(read.exists, "the file to be read")
+        rewrite_in(tmp_path, servers=[one, two])
+
+    with ThreadPoolExecutor(1) as thread:
+        changing = thread.submit(change)
+        with running_gateway(tmp_path, [one]) as gateway:
+            changing.result(20)
+            eventually(lambda: ids(gateway) == {"one", "two"}, "the new server")
 
 
 def test_a_call_in_flight_ends_well_while_its_server_is_changed(tmp_path: Path) -> None:

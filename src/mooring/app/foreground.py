@@ -12,7 +12,9 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
+
+from msgspec import Struct
 
 from mooring.app.gateway import Gateway, Started
 from mooring.config import schema
@@ -29,9 +31,21 @@ WATCH_SECONDS: Final = 1.0
 
 Load: TypeAlias = Callable[[], schema.Config]
 """Reads the configuration file anew; ConfigError if it cannot be used."""
+Stamp: TypeAlias = tuple[int, int, int]
 
 
-def run(config: schema.Config, *, ready: Callable[[Started], None], watch: Path | None, load: Load) -> int:
+class Watched(Struct, frozen=True):
+    """A file, and what it was like before it was read: what changes while the gateway starts counts too."""
+
+    path: Path
+    stamp: Stamp | None
+
+    @classmethod
+    def about_to_be_read(cls, path: Path) -> Self:
+        return cls(path, _stamp(path))
+
+
+def run(config: schema.Config, *, ready: Callable[[Started], None], watch: Watched | None, load: Load) -> int:
     """Run the gateway in the foreground until it is told to stop; follow what becomes of its file."""
     try:
         import uvloop  # noqa: PLC0415 - not everywhere
@@ -54,7 +68,7 @@ def _settle_memory() -> None:
 
 
 async def _serve(
-    config: schema.Config, ready: Callable[[Started], None], watch: Path | None, load: Load
+    config: schema.Config, ready: Callable[[Started], None], watch: Watched | None, load: Load
 ) -> int:
     gateway = Gateway(config)
     loop = asyncio.get_running_loop()
@@ -86,13 +100,13 @@ def _reload_asked(gateway: Gateway) -> asyncio.Event:
     return asked
 
 
-async def _follow_file(gateway: Gateway, watch: Path | None, load: Load, asked: asyncio.Event) -> None:
+async def _follow_file(gateway: Gateway, watch: Watched | None, load: Load, asked: asyncio.Event) -> None:
     """Reload when asked to, and when the file has changed and stayed so for one look."""
-    known = seen = _stamp(watch)
+    known = seen = watch.stamp if watch is not None else None
     while True:
         with suppress(TimeoutError):
             await asyncio.wait_for(asked.wait(), WATCH_SECONDS)
-        before, seen = seen, _stamp(watch)
+        before, seen = seen, _stamp(watch.path) if watch is not None else None
         if asked.is_set() or (seen == before and seen not in (known, None)):
             asked.clear()
             known = seen
@@ -109,13 +123,13 @@ def _is_closed(terminal: int | None) -> bool:
     return False
 
 
-def _stamp(path: Path | None) -> tuple[int, int, int] | None:
+def _stamp(path: Path) -> Stamp | None:
     """What changes when a file is written or replaced."""
     try:
-        found = path.stat() if path is not None else None
+        found = path.stat()
     except OSError:
         return None
-    return None if found is None else (found.st_mtime_ns, found.st_size, found.st_ino)
+    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 async def _reload(gateway: Gateway, load: Load) -> None:

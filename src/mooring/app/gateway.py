@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from pathlib import Path
 from time import monotonic
@@ -292,13 +293,12 @@ class Gateway:
         if taken.front is not None:
             await self._fronts.part(taken.front)
 
-    def _take_out(self, name: str, new: dict[str, schema.Server]) -> _TakenOut:
+    def _take_out(self, name: str, names: Collection[str], ports: Collection[int]) -> _TakenOut:
         entry, server = self._entries.pop(name), self.servers.pop(name)
         server.retire()
         self._app.see_out(name)
         self._sign_in.credentials.forget(name)
-        ports = {run_config_of(entry).fields.port for entry in new.values() if is_run(entry)}
-        front = self._fronts.see_out(name, new.keys(), ports)
+        front = self._fronts.see_out(name, names, ports)
         return _TakenOut(server, self._supervisor.release(name) if is_run(entry) else None, front)
 
     async def prepare(self, config: RunConfig) -> None:
@@ -406,7 +406,8 @@ class Gateway:
         self._config = config
         self._sign_in.use(config)
         self._fronts.use(config, (config.host, self._port))
-        taken = [self._take_out(name, new) for name in taken_out]
+        ports = {run_config_of(entry).fields.port for entry in new.values() if is_run(entry)}
+        taken = [self._take_out(name, new.keys(), ports) for name in taken_out]
         for name in change.judged:
             self._judge_anew(new[name])
         self._change_guard(guard, [each.server for each in taken], change.judged)

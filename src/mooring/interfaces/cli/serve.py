@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from mooring import __version__
+from mooring.app.foreground import Watched
 from mooring.app.foreground import run as run_gateway
 from mooring.app.gateway import Started
 from mooring.config.loading import ConfigError, Loaded, load_with_notes
@@ -28,6 +29,7 @@ from mooring.workloads.store import BrokenState
 def run(arguments: argparse.Namespace, when_ready: Callable[[Started], None] | None = None) -> int:
     """Read the file, run the gateway until it is told to stop. What `when_ready` prints comes last."""
     path, read = _plan(arguments)
+    watched = Watched.about_to_be_read(path)
     try:
         loaded = read()
     except ConfigError as error:
@@ -47,7 +49,7 @@ def run(arguments: argparse.Namespace, when_ready: Callable[[Started], None] | N
         return run_gateway(
             loaded.config,
             ready=ready,
-            watch=path,
+            watch=watched,
             load=lambda: read().config,
         )
     except DirectoryTaken as error:
