@@ -174,3 +174,8 @@ def test_a_server_that_wants_to_be_polled_is_and_its_client_polls_us(tmp_path: P
 def test_older_clients_need_not_poll(tmp_path: Path) -> None:
     with polling_gateway(tmp_path) as gateway, StreamablePeer(gateway, "poll", "2025-06-18") as peer:
         assert peer.tool("poll", {"bytes": 10})["content"][0]["text"] == "y" * 10
+
+
+def test_a_stream_that_is_resumed_too_early_is_resumed_again(tmp_path: Path) -> None:
+    with polling_gateway(tmp_path) as gateway, StreamablePeer(gateway, "poll", "2025-06-18") as peer:
+        assert peer.tool("poll_slowly", {})["content"][0]["text"] == "y" * 10

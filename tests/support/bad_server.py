@@ -171,6 +171,7 @@ class Http(BaseHTTPRequestHandler):
     sessions: set[str] = set()  # noqa: RUF012 - shared by all connections on purpose
     record: str | None = None
     forgetful = False
+    polls = 0
     closing = False
 
     def do_POST(self) -> None:
@@ -199,6 +200,9 @@ class Http(BaseHTTPRequestHandler):
         if kind == "gone":
             self.note({"method": "GET"})
             return self.reply(int(size), b"")
+        if kind == "slow" and self.polls < 3:
+            Http.polls += 1
+            return self.stream()
         return self.stream(encoded({"id": json.loads(number), "result": text("y" * int(size))}))
 
     def do_DELETE(self) -> None:
@@ -260,6 +264,11 @@ class Http(BaseHTTPRequestHandler):
                 size = params["arguments"]["bytes"]
                 self.begin()
                 self.chunk(f"id: poll/{json.dumps(number)}/{size}\nretry: 300\ndata:\n\n".encode())
+                self.wfile.write(b"0\r\n\r\n")
+            case "poll_slowly":
+                Http.polls = 0
+                self.begin()
+                self.chunk(f"id: slow/{json.dumps(number)}/10\nretry: 10\ndata:\n\n".encode())
                 self.wfile.write(b"0\r\n\r\n")
             case "poll_in_vain":
                 status = params["arguments"]["status"]

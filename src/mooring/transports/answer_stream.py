@@ -38,7 +38,15 @@ class AnswerReader(Protocol):
 class AnswerStream:
     """An event stream that ends with the answer to one request."""
 
-    def __init__(self, wire: AnswerReader, leg: Leg, response: Response, max_bytes: int) -> None:
+    def __init__(
+        self,
+        wire: AnswerReader,
+        leg: Leg,
+        response: Response,
+        max_bytes: int,
+        before: AnswerStream | None = None,
+    ) -> None:
+        """`before` is the stream that this one resumes: where it stopped counts until there is news."""
         self.answered: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
         self.retry: int | None = None
         self.empty = True
@@ -46,6 +54,9 @@ class AnswerStream:
         self._leg = leg
         self._response = response
         self._reader = EventReader(max_bytes, SPILL_BYTES)
+        if before is not None:
+            self.retry = before.retry
+            self._reader.last_id = before.last_id
         self._parts: list[bytes] = []
         self._large: LargeMessage | None = None
         self._relay: PartRelay | None = None

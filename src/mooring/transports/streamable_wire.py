@@ -122,6 +122,7 @@ class StreamableWire:
         if response.complete and response.status == 200 and not _is_event_stream(response):
             return self.read_answer(leg, response.body())  # the common case: a small JSON answer
         polls_in_vain = 0
+        stream: AnswerStream | None = None
         while True:
             if response.status != 200:
                 return await self._refused(leg, response)
@@ -129,7 +130,7 @@ class StreamableWire:
                 return await self._json(leg, response)
             if leg.on_streaming is not None:
                 leg.on_streaming()
-            stream = AnswerStream(self, leg, response, self._max_bytes)
+            stream = AnswerStream(self, leg, response, self._max_bytes, stream)
             leg.flow = response
             try:
                 answer = await stream.answered
