@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import sqlite3
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from mooring.files import records
-from mooring.files.disk import in_thread, sync_folder
+from mooring.files.disk import in_thread, sync_folder, to_its_end
 from mooring.files.faults import BadUpload, FileFault, NotFound, WrongHash
 from mooring.files.handles import new_id
 from mooring.files.names import SNIFF_BYTES, safe_name, sniff
@@ -21,6 +23,7 @@ from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
 
 BLOCK_BYTES: Final = 1024 * 1024
+_NONE: Final = "not found: there is no such upload; begin a new one"
 _COLUMNS: Final = "id, scope, server, blob, name, sha256, length, expires, finished"
 
 
@@ -90,7 +93,7 @@ class ResumableUploads:
         self._store.refuse_ended(scope)
         upload = await self._store.database.read(lambda connection: _find(connection, identifier))
         if upload is None or upload.scope != scope or upload.server != server:
-            raise NotFound("not found: there is no such upload; begin a new one")
+            raise NotFound(_NONE)
         if upload.expires <= self._store.clock():
             raise NotFound("not found: this upload has expired; begin a new one")
         return upload
@@ -101,14 +104,21 @@ class ResumableUploads:
             return upload
         self._busy.add(upload.id)
         try:
-            return await self._finish(upload)
+            upload = await self.find(upload.id, upload.scope, upload.server)
+            return upload if upload.finished else await self._finish(upload)
         finally:
             self._busy.discard(upload.id)
 
     async def offset(self, upload: Resumable) -> int:
         if upload.finished:
             return upload.length
-        return (await in_thread(os.stat, self._path(upload))).st_size
+        try:
+            return (await in_thread(os.stat, self._path(upload))).st_size
+        except FileNotFoundError:  # it was completed, or removed, since it was found
+            found = await self._store.database.read(lambda connection: _find(connection, upload.id))
+            if found is None or not found.finished:
+                raise NotFound(_NONE) from None
+            return upload.length
 
     async def append(self, upload: Resumable, offset: int, body: AsyncIterator[bytes]) -> Resumable:
         """One more piece. What arrived before a break stays, and the client goes on from there."""
@@ -146,14 +156,23 @@ class ResumableUploads:
                 gathered.append(data)
                 size += len(data)
                 if size >= BLOCK_BYTES:
-                    await in_thread(_write_all, descriptor, gathered)
-                    gathered, size = [], 0
+                    # Let go of before it is written: whatever happens, no byte is written twice.
+                    blocks, gathered, size = gathered, [], 0
+                    await to_its_end(_write_all, descriptor, blocks)
         finally:
-            await in_thread(_write_all, descriptor, gathered)
-            await in_thread(os.fsync, descriptor)
-            os.close(descriptor)
+            try:
+                await to_its_end(_write_all, descriptor, gathered)
+                await to_its_end(os.fsync, descriptor)
+            finally:
+                os.close(descriptor)
 
     async def _finish(self, upload: Resumable) -> Resumable:
+        try:
+            return await self._finished(upload)
+        except FileNotFoundError:  # its session ended just now, and took it along
+            raise NotFound(_NONE) from None
+
+    async def _finished(self, upload: Resumable) -> Resumable:
         path = self._path(upload)
         digest, head = await in_thread(_read_through, path)
         if upload.sha256 and digest != upload.sha256.lower():
@@ -177,28 +196,52 @@ class ResumableUploads:
         done = replace(upload, finished=record.uri)
 
         def mark(connection: sqlite3.Connection) -> None:
+            if not _mark(connection, done):
+                raise NotFound(_NONE)
             records.insert(connection, [record])
-            _mark(connection, done)
 
-        await self._store.database.run(mark)
+        try:
+            await self._store.database.run(mark)
+        except NotFound:
+            await self._store.storage.delete([upload.blob])
+            raise
         self._store.remember([record])
         # Only now: until the file has its name, a crash must find what was acknowledged.
         await in_thread(lambda: path.unlink(missing_ok=True))
         return done
 
-    async def remove(self, upload: Resumable) -> None:
-        """The client gave it up, or it was wrong."""
-        await self._store.database.run(lambda connection: _delete(connection, upload.id))
-        await in_thread(lambda: self._path(upload).unlink(missing_ok=True))
-        if not upload.finished:
-            self._store.usage.remove(upload.scope, upload.server, upload.length)
+    async def give_up(self, upload: Resumable) -> None:
+        """The client does not want it any more, whatever has become of it."""
+        if upload.id in self._busy:
+            raise Locked("another request is writing to this upload: wait for it")
+        self._busy.add(upload.id)
+        try:
+            removed = await self.remove(upload)
+            if removed is not None and removed.finished:
+                await self._store.remove(upload.id, "deleted")
+        finally:
+            self._busy.discard(upload.id)
+
+    async def remove(self, upload: Resumable, expired: float | None = None) -> Resumable | None:
+        """Forget it, or only if it has expired by then; what it was at that moment, and None if it was gone.
+
+        Its room is given back by whoever removed it, once.
+        """
+        until = math.inf if expired is None else expired
+        removed = await self._store.database.run(lambda connection: _take(connection, upload.id, until))
+        if removed is None:
+            return None
+        if not removed.finished:
+            self._store.usage.remove(removed.scope, removed.server, removed.length)
+        await in_thread(lambda: self._path(removed).unlink(missing_ok=True))
+        return removed
 
     async def sweep(self) -> None:
         """Forget what nobody finished in time."""
         now = self._store.clock()
         for upload in await self._store.database.read(lambda connection: _expired(connection, now)):
             if upload.id not in self._busy:
-                await self.remove(upload)
+                await self.remove(upload, now)
 
     async def end_scope(self, scope: str) -> None:
         """Its session is over: what was still coming does not come any more."""
@@ -217,8 +260,9 @@ class ResumableUploads:
 
 def _sweep(folder: Path, known: set[str], older_than: float) -> None:
     for entry in list(os.scandir(folder)):
-        if entry.name not in known and entry.stat(follow_symlinks=False).st_mtime < older_than:
-            Path(entry.path).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # it was completed meanwhile
+            if entry.name not in known and entry.stat(follow_symlinks=False).st_mtime < older_than:
+                Path(entry.path).unlink()
 
 
 def _write_all(descriptor: int, blocks: list[bytes]) -> None:
@@ -258,13 +302,22 @@ def _expired(connection: sqlite3.Connection, now: float) -> list[Resumable]:
     return [Resumable(*tuple(row)) for row in rows]
 
 
-def _mark(connection: sqlite3.Connection, upload: Resumable) -> None:
-    connection.execute("UPDATE resumable SET finished = ? WHERE id = ?", (upload.finished, upload.id))
+def _mark(connection: sqlite3.Connection, upload: Resumable) -> bool:
+    """Whether it is still there."""
+    marked = connection.execute(
+        "UPDATE resumable SET finished = ? WHERE id = ?", (upload.finished, upload.id)
+    )
+    return marked.rowcount == 1
 
 
 def _set_expiry(connection: sqlite3.Connection, upload: Resumable) -> None:
     connection.execute("UPDATE resumable SET expires = ? WHERE id = ?", (upload.expires, upload.id))
 
 
-def _delete(connection: sqlite3.Connection, identifier: str) -> None:
+def _take(connection: sqlite3.Connection, identifier: str, until: float) -> Resumable | None:
+    """Remove an upload that has no time after this moment."""
+    upload = _find(connection, identifier)
+    if upload is None or upload.expires > until:
+        return None
     connection.execute("DELETE FROM resumable WHERE id = ?", (identifier,))
+    return upload

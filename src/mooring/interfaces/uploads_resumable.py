@@ -97,9 +97,7 @@ class ResumableRequest:
     async def delete(self, identifier: str, visit: Visit) -> None:
         self._check_version()
         upload = await self._uploads.find(identifier, visit.scope, self._server)
-        await self._uploads.remove(upload)
-        if upload.finished:
-            await self._requests.service.store.remove(upload.id, "deleted")
+        await self._uploads.give_up(upload)
         visit.done()
         self._send(204)
 
