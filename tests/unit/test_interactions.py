@@ -162,6 +162,33 @@ async def test_answers_given_in_advance_spare_the_question() -> None:
     assert mailbox(exchange).answers == []
 
 
+async def test_an_answer_given_in_advance_is_for_one_question() -> None:
+    """A server that asks again because it did not like the answer must not get the same one for ever."""
+    table = interactions()
+    exchange = call({**CALL, "inputResponses": {"colour": {"action": "accept"}}})
+    await table.ask(exchange, "elicitation/create", ONE_FIELD)
+    box = mailbox(exchange)
+    (question,) = await asked(table, exchange, ("elicitation/create", ONE_FIELD))
+    assert set(box.answers[0]["result"]["inputRequests"]) == {"colour-2"}
+    question.cancel()
+    await asyncio.gather(question, return_exceptions=True)
+
+
+@pytest.mark.parametrize("responses", [{"colour": 5}, {"colour": None}, []])
+async def test_answers_that_cannot_be_read_are_refused_and_the_call_waits_on(responses: Any) -> None:
+    table = interactions()
+    exchange = call(CALL)
+    first = mailbox(exchange)
+    (question,) = await asked(table, exchange, ("elicitation/create", ONE_FIELD))
+    state = first.answers[0]["result"]["requestState"]
+    with pytest.raises(InvalidParams):
+        table.resume(retry(state, responses))
+    assert exchange.sink is None, "the request that was refused is not the one to answer"
+    assert table.resume(retry(state, {"colour": {"action": "accept"}})) is exchange
+    async with asyncio.timeout(LIMIT_SECONDS):
+        assert json.loads(bytes((await question).result)) == {"action": "accept"}
+
+
 def test_what_a_server_says_meanwhile_is_kept_within_limits() -> None:
     parked = SuspendedCall()
     for number in range(KEPT_MESSAGES * 2):

@@ -92,11 +92,11 @@ class Interactions:
             raise RpcError(f"a call may have at most {MAX_QUESTIONS} open questions")
         future: asyncio.Future[Answer] = loop.create_future()
         name = _name_question(method, params, parked.names)
+        parked.names.add(name)  # an answer that came unasked is for the first question of its name only
         given = self._volunteered(exchange, name)
         if given is not None:
             return Answer(version=exchange.client.version, result=given)
         parked.questions[name] = (method, params, future)
-        parked.names.add(name)
         if exchange.on_input is not None:
             exchange.on_input(True)
         elif exchange.sink is not None:
@@ -186,6 +186,7 @@ class Interactions:
         parked = exchange.parked
         if parked.nonce != values["nonce"]:
             return None
+        given = _answers_in(retry, parked)  # before anything changes hands: who sends nonsense may try again
         del self._suspended[parked.id]
         parked.nonce = ""
         if parked.outcome is not None:
@@ -200,20 +201,14 @@ class Interactions:
             if told := _told_now(exchange, message):
                 exchange.emit(told)
         parked.kept.clear()
-        self.give_answers(parked, retry)
+        _hand_over(parked, given, exchange.client.version)
         if parked.questions:
             self._suspend_soon(exchange, parked)
         return exchange
 
     def give_answers(self, parked: SuspendedCall, retry: Exchange) -> None:
         """Hand the answers that a request brings to whoever asked; unknown ones are ignored."""
-        responses = jsonrpc.members(retry.read_params().input_responses)
-        for name, (_, _, future) in list(parked.questions.items()):
-            raw = responses.get(name)
-            if raw is None or future.done():
-                continue
-            future.set_result(Answer(version=retry.client.version, result=_without_result_type(raw)))
-            del parked.questions[name]
+        _hand_over(parked, _answers_in(retry, parked), retry.client.version)
 
     def keep_outcome(self, exchange: Exchange, answer: Answer) -> None:
         """The call ended while its client was away; the outcome waits for it."""
@@ -309,6 +304,22 @@ def _told_now(exchange: Exchange, message: bytes) -> bytes:
     return message
 
 
+def _answers_in(retry: Exchange, parked: SuspendedCall) -> dict[str, bytes]:
+    """What a request answers of what was asked, by the names of the questions."""
+    try:
+        given = jsonrpc.members(retry.read_params().input_responses)
+        return {name: _without_result_type(raw) for name, raw in given.items() if name in parked.questions}
+    except RpcError as error:
+        raise InvalidParams(f"`inputResponses` cannot be read: {error}") from None
+
+
+def _hand_over(parked: SuspendedCall, given: dict[str, bytes], version: str) -> None:
+    for name, (_, _, future) in list(parked.questions.items()):
+        if name in given and not future.done():
+            future.set_result(Answer(version=version, result=given[name]))
+            del parked.questions[name]
+
+
 def _without_result_type(raw: Raw) -> bytes:
     members = jsonrpc.members(raw)
     members.pop("resultType", None)
@@ -321,11 +332,20 @@ def _digest(exchange: Exchange) -> str:
     members = jsonrpc.members(exchange.asked_for)
     for name in _NOT_PART_OF_THE_CALL:
         members.pop(name, None)
-    content = msgspec.json.decode(jsonrpc.assemble(members))
     read = exchange.read_params()
     item = meta.text(read.name or read.uri)  # the server's own name for it
-    canonical = msgspec.json.encode([exchange.method, item, content], order="deterministic")
+    canonical = msgspec.json.encode([exchange.method, item, Raw(_canonical(members))])
     return hashlib.sha256(canonical).hexdigest()
+
+
+def _canonical(members: dict[str, Raw]) -> bytes:
+    """The same for the same content, however it is spelled; what our decoder does not take (half a surrogate
+    pair, 1e400) has to be spelled in the same way."""
+    spelled = jsonrpc.assemble(dict(sorted(members.items())))
+    try:
+        return msgspec.json.encode(msgspec.json.decode(spelled), order="deterministic")
+    except (msgspec.DecodeError, RecursionError):
+        return spelled
 
 
 class _Form(msgspec.Struct):
