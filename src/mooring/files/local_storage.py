@@ -165,10 +165,10 @@ class LocalWriter:
         self._writing = submit(self._write, blocks)
 
     async def _settle(self) -> None:
-        writing, self._writing = self._writing, None
-        if writing is not None:
+        if self._writing is not None:
             with translated():
-                await asyncio.shield(writing)
+                await asyncio.shield(self._writing)
+            self._writing = None  # not before: who is cancelled here must still wait for the thread
 
     def _write(self, blocks: list[bytes]) -> None:
         if self._descriptor < 0:
@@ -194,7 +194,8 @@ class LocalWriter:
     async def finish(self) -> str:
         await self._settle()
         blocks, self._gathered, self._gathered_bytes = self._gathered, [], 0
-        await in_thread(self._finish, blocks)
+        self._writing = submit(self._finish, blocks)
+        await self._settle()
         return self._hash.hexdigest()
 
     def _finish(self, blocks: list[bytes]) -> None:

@@ -73,6 +73,8 @@ class FileStore:
         self.on_removed: Callable[[FileRecord], None] | None = None
         self.on_ended: Callable[[str], Awaitable[None]] | None = None
         """Hears of a scope that has ended, when its files are gone."""
+        self.coming: set[str] = set()
+        """Blobs that are on their way in, or wait for others to be named together with them."""
         self._remembered: dict[str, FileRecord] = {}
         self._touched: dict[str, float] = {}
         self._ended: dict[str, float] = {}
@@ -101,6 +103,7 @@ class FileStore:
         limit = limit if max_bytes is None else min(limit, max_bytes)
         identifier = new_id()
         writer = await self.storage.create(identifier)
+        self.coming.add(identifier)
         return Incoming(self, kind, scope, server, safe_name(name, kind), identifier, writer, limit)
 
     @contextmanager
@@ -130,9 +133,12 @@ class FileStore:
                 for file in files:
                     file.settled()
 
-        inserting = asyncio.ensure_future(
-            self.database.run(lambda connection: records.insert(connection, made), settled)
-        )
+        def insert(connection: sqlite3.Connection) -> None:
+            for file in files:
+                self.refuse_ended(file.scope)  # it may have, while the disk took the bytes
+            records.insert(connection, made)
+
+        inserting = asyncio.ensure_future(self.database.run(insert, settled))
         try:
             await asyncio.shield(inserting)
         except asyncio.CancelledError:  # what is being named now must not be thrown away at the same time
@@ -286,7 +292,8 @@ class FileStore:
             )
             return {str(row[0]) for row in connection.execute(question, (*blobs, *blobs))}
 
-        return await self.database.read(look)
+        coming = self.coming.intersection(blobs)  # before the look: what is named meanwhile is in one of both
+        return coming | await self.database.read(look)
 
     async def _dispose(self, taken: list[FileRecord]) -> None:
         for record in taken:
@@ -302,14 +309,16 @@ class FileStore:
             await self.storage.delete(blobs)
 
     async def _write_touches(self) -> None:
-        touched, self._touched = self._touched, {}
+        touched = dict(self._touched)  # they hold in memory until they are on disk
         if touched:
             rows = [(expires, identifier) for identifier, expires in touched.items()]
             await self.database.run(
                 lambda connection: connection.executemany("UPDATE files SET expires = ? WHERE id = ?", rows)
             )
-            for identifier in touched:
+            for identifier, expires in touched.items():
                 self._remembered.pop(identifier, None)
+                if self._touched.get(identifier) == expires:
+                    del self._touched[identifier]
 
     async def spend(self, nonce: str, expires: float) -> bool:
         """Use something up that works only once; False if it was used already."""
@@ -402,6 +411,7 @@ class Incoming:
     def settled(self) -> None:
         """It is kept: its bytes stay counted."""
         self._settled = True
+        self._store.coming.discard(self.id)
 
     async def abandon(self) -> None:
         """It never was."""
@@ -412,4 +422,7 @@ class Incoming:
         usage.remove(self.scope, self.server, self._counted)
         if self._is_artifact:
             usage.forget_artifact(self.scope)
-        await asyncio.shield(self._writer.abandon())
+        try:
+            await asyncio.shield(self._writer.abandon())
+        finally:
+            self._store.coming.discard(self.id)
