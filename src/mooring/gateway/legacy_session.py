@@ -162,7 +162,7 @@ class LegacySession(UpstreamSession):
                 self._gave_up()
             raise
         finally:
-            del self.calls[exchange]
+            self.done_with(exchange)
             for task in self._asking.pop(exchange, ()):
                 task.cancel()
 
@@ -211,7 +211,7 @@ class LegacySession(UpstreamSession):
             self.spawn(self._cancel_task(wanted))
             raise
         finally:
-            del self.calls[exchange]
+            self.done_with(exchange)
 
     async def _cancel_task(self, wanted: bytes) -> None:
         with suppress(UpstreamFailed, TimeoutError):

@@ -74,7 +74,7 @@ class ModernSession(UpstreamSession):
                 return await self._call_as_is(exchange)
             return await self._call_in_rounds(exchange)
         finally:
-            del self.calls[exchange]
+            self.done_with(exchange)
 
     def lane_for(self, exchange: Exchange) -> bytes | None:
         if exchange.headers is None or not isinstance(self.wire, StreamableWire):

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
+from time import monotonic
 from typing import Any, Final
 
 import msgspec
@@ -86,6 +87,11 @@ class UpstreamSession(ABC):
 
     @abstractmethod
     async def call(self, exchange: Exchange) -> Answer: ...
+
+    def done_with(self, exchange: Exchange) -> None:
+        """However long it took: only now does the time begin that nobody uses the session."""
+        del self.calls[exchange]
+        self.last_used = monotonic()
 
     def lane_for(self, exchange: Exchange) -> bytes | None:
         """How a request begins on the short way, up to its length; None if it cannot go there."""
