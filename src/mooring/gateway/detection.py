@@ -129,6 +129,17 @@ class Detector:
         raise UpstreamUnavailable("the server speaks none of the transports we know")
 
     async def _open_by(self, transport: Transport, opening: Opening, era: Era | None) -> UpstreamSession:
+        try:
+            return await self._open_once(transport, opening, era)
+        except UpstreamUnavailable:
+            raise
+        except UpstreamFailed:
+            if era is not None or transport is not Transport.STDIO or opening.prefers is Era.LEGACY:
+                raise
+        # There are legacy servers that end if the first they hear is not `initialize`: say that to a new one.
+        return await self._open_once(transport, opening, Era.LEGACY)
+
+    async def _open_once(self, transport: Transport, opening: Opening, era: Era | None) -> UpstreamSession:
         attempt = _Attempt(
             ModernSession(opening.key, opening.owner, self._tracer),
             LegacySession(opening.key, opening.owner, self._tracer),
@@ -193,12 +204,9 @@ class Detector:
         leg = Leg("server/discover", PROBE, _ignore)
         if wire.correlates:
             leg.headers = routing_headers.write(LATEST_MODERN, "server/discover", None)
-        probe = asyncio.get_running_loop().create_task(_quietly(wire, leg))
+        probe = attempt.probe = asyncio.get_running_loop().create_task(_quietly(wire, leg))
         done, _ = await asyncio.wait({probe}, timeout=PROBE_SECONDS)
-        if not done:
-            attempt.probe = probe
-            return None
-        return _read_probe(probe.result())
+        return _read_probe(probe.result()) if done else None
 
 
 def _order(transport: Transport, prefers: Era, known: Era | None) -> tuple[Era, ...]:

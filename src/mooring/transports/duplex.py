@@ -25,6 +25,8 @@ from mooring.transports.wire import Answer, Leg, WireEvents
 FORGOTTEN_KEPT: Final = 256
 """How many ids of abandoned requests are remembered, so that their late answers are not called noise."""
 _ANSWER_HEAD: Final = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,19})\s*,')
+PROBE: Final = "server/discover"
+"""A server that never answers it asks nothing on its behalf either."""
 GIVEN_UP_SECONDS: Final = 1.0
 """How long after a cancellation what the server says may still come from the cancelled call."""
 CANCEL_SECONDS: Final = 2.0
@@ -95,8 +97,9 @@ class DuplexWire(ABC):
             return await future
         except asyncio.CancelledError:
             self._forgotten.append(number)
-            self._unanswered.add(number)
-            self._gave_up_at = monotonic()
+            if leg.method != PROBE:
+                self._unanswered.add(number)
+                self._gave_up_at = monotonic()
             await self._tell_cancelled(number)
             raise
         finally:
