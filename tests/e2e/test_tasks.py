@@ -123,6 +123,23 @@ def test_a_cancelled_task_stops_in_the_server(harbour: Harbour, server: str) -> 
         eventually(lambda: journal.events("stopped", "wait"), "the tool to stop")
 
 
+@pytest.mark.parametrize("listens", ["with the result", "on a stream"])
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_task_that_asks_while_nobody_listens_is_heard_by_who_comes_for_it(
+    harbour: Harbour, server: str, listens: str
+) -> None:
+    handlers = {"elicitation/create": lambda _: {"action": "accept", "content": {"colour": "blue"}}}
+    with StreamablePeer(harbour.gateway, server, handlers=handlers) as peer:
+        wish = {**tool_params("ask", {"kind": "elicitation"}), "task": {}}
+        about = {"taskId": peer.request("tools/call", wish)["task"]["taskId"]}
+        eventually(lambda: peer.request("tasks/get", about)["status"] == "input_required", "the question")
+        if listens == "on a stream":
+            peer.watch()
+            eventually(lambda: peer.request("tasks/get", about)["status"] == "completed", "the result")
+        assert "blue" in text_of(peer.request("tasks/result", about))
+        assert len(peer.of("elicitation/create")) == 1
+
+
 # 2026-07-28: the server says that it is one
 
 

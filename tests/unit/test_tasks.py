@@ -154,6 +154,49 @@ async def test_what_a_task_says_goes_to_whoever_waits_for_it_else_to_its_client(
     assert record.listener is None
 
 
+async def test_whoever_still_waits_hears_a_task_when_another_has_given_up_waiting() -> None:
+    kept = table()
+    record = started(kept)
+    exchanges = [about(record, "tasks/result"), about(record, "tasks/result")]
+    waiting = [asyncio.create_task(kept.answer_legacy(exchange)) for exchange in exchanges]
+    await asyncio.sleep(0)
+    for given_up, left in ((1, 0), (0, None)):
+        waiting[given_up].cancel()
+        await asyncio.gather(waiting[given_up], return_exceptions=True)
+        assert record.listener is (None if left is None else exchanges[left].sink)
+
+
+async def test_another_session_of_the_same_person_is_not_asked_what_it_cannot_answer() -> None:
+    """The number of a question means something only in the session that it was asked in."""
+    kept = table()
+    record = kept.create(call({"name": "slow"}, client=Person("ann", LEGACY)))
+    elsewhere = about(record, "tasks/result", Person("ann", LEGACY))
+    waiting = asyncio.create_task(kept.answer_legacy(elsewhere))
+    await asyncio.sleep(0)
+    assert record.exchange.sink is not None
+    record.exchange.sink.emit(b"a question")
+    answer(record, RESULT)
+    async with asyncio.timeout(LIMIT_SECONDS):
+        assert not (await waiting).error
+    assert mailbox(elsewhere).emitted == []
+
+
+async def test_a_call_that_becomes_a_task_just_after_it_asked_shows_its_question() -> None:
+    interactions = Interactions(Seal(b"k" * 32), 60, Spent())
+    kept = TaskTable(interactions)
+    exchange = call({"name": "slow"})
+    asking = asyncio.create_task(interactions.ask(exchange, "roots/list", b"{}"))
+    await asyncio.sleep(0)
+    record = kept.create(exchange)
+    found = modern(kept, record)
+    assert (found["status"], list(found["inputRequests"])) == ("input_required", ["roots"])
+    update = call({"taskId": record.id, "inputResponses": {"roots": {"roots": []}}}, method="tasks/update")
+    kept.answer_modern(update)
+    async with asyncio.timeout(LIMIT_SECONDS):
+        assert json.loads(bytes((await asking).result)) == {"roots": []}
+    assert modern(kept, record)["status"] == "working"
+
+
 async def test_finished_tasks_are_forgotten_when_their_time_is_over_and_running_ones_never() -> None:
     kept = table()
     short, running = started(kept, ttl=1000), started(kept, ttl=1)

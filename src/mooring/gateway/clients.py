@@ -170,6 +170,8 @@ class LegacyClient:
     async def ask(self, exchange: Exchange | None, method: str, params: bytes | Raw) -> Answer:
         """Pass on a server's request, on the stream of the call that it belongs to, and wait for the
         answer."""
+        if self.closed:  # a task lives on without the session that it was started in
+            raise RpcError("the client has gone")
         number = self._next_ask
         self._next_ask += 1
         if self._asks is None:

@@ -127,6 +127,7 @@ class Dispatcher:
         """This client has a place to hear of changes."""
         if server.watch is not None:
             server.watch.connected(client)
+        server.tasks.tell_unheard(client)
         self.spawn(_quietly(server.hearing.attach(client)))
 
     def legacy_response(self, client: LegacyClient, envelope: Envelope) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Callable
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, ClassVar, Final
@@ -18,6 +19,7 @@ import msgspec
 from msgspec import Raw
 
 from mooring.errors import InvalidParams
+from mooring.gateway.clients import LegacyClient
 from mooring.gateway.exchange import ANONYMOUS, Client, Exchange, Sink
 from mooring.gateway.interactions import Interactions, SuspendedCall
 from mooring.protocol import jsonrpc, meta
@@ -37,6 +39,8 @@ POLL_MILLISECONDS: Final = 1000
 MAX_TASKS: Final = 1_000
 MAX_TASKS_PER_CLIENT: Final = 100
 MAX_TASK_BYTES: Final = 256 * 1024 * 1024
+MAX_UNHEARD: Final = 64
+"""How many questions of a task wait for its client to listen; more go the way of everything else."""
 
 
 class TaskRecord:
@@ -50,9 +54,10 @@ class TaskRecord:
         "exchange",
         "finished",
         "id",
-        "listener",
+        "listeners",
         "status",
         "ttl_ms",
+        "unheard",
         "updated",
     )
 
@@ -64,7 +69,9 @@ class TaskRecord:
         self._answer: Answer | None = None
         self._result: bytes | Kept = b""
         self.finished = asyncio.Event()
-        self.listener: Sink | None = None
+        self.listeners: list[Sink] = []
+        """Those who wait for the result, in the session that the task is of."""
+        self.unheard: list[bytes] = []
         self.created = self.updated = _timestamp()
         self.ended_at = 0.0
 
@@ -86,8 +93,30 @@ class TaskRecord:
             if answer is not None:  # a large one waits on disk to be asked for
                 self._result = spilled(bytes(answer.result))
                 self._answer = msgspec.structs.replace(answer, result=EMPTY)
+            self.unheard.clear()
             self.ended_at = monotonic()
             self.finished.set()
+
+    @property
+    def listener(self) -> Sink | None:
+        return self.listeners[-1] if self.listeners else None
+
+    def hold(self, message: bytes) -> bool:
+        """Whether this is a question, or takes one back, and waits here until its client listens: it may do
+        so by asking for the result (2025-11-25)."""
+        client = self.exchange.client
+        if not isinstance(client, LegacyClient) or client.is_listening or len(self.unheard) >= MAX_UNHEARD:
+            return False
+        envelope = jsonrpc.decode(message)
+        if not envelope.is_request and envelope.method != "notifications/cancelled":
+            return False
+        self.unheard.append(message)
+        return True
+
+    def tell_unheard(self, tell: Callable[[bytes], None]) -> None:
+        unheard, self.unheard = self.unheard, []
+        for message in unheard:
+            tell(message)
 
     @property
     def answer(self) -> Answer | None:
@@ -134,7 +163,7 @@ class TaskSink:
         """What the server says: to whoever waits for the result, else to the client at large."""
         if self._record.listener is not None:
             self._record.listener.emit(message)
-        else:
+        elif not self._record.hold(message):
             self._record.exchange.client.push(message)
 
     def answer(self, message: bytes, status: int = 200) -> None:
@@ -183,6 +212,8 @@ class TaskTable:
         exchange.sink = TaskSink(record)
         exchange.relayable = False
         exchange.on_input = lambda waiting: record.change("input_required" if waiting else "working")
+        if isinstance(exchange.parked, SuspendedCall) and exchange.parked.questions:
+            record.change("input_required")  # asked just before: the client finds it in the task
         self._records[record.id] = record
         return record
 
@@ -206,6 +237,12 @@ class TaskTable:
 
     # 2025-11-25
 
+    def tell_unheard(self, client: Client) -> None:
+        """This client has just opened a stream for what belongs to no request."""
+        for record in self._records.values():
+            if record.unheard and record.exchange.client is client:
+                record.tell_unheard(client.push)
+
     async def answer_legacy(self, exchange: Exchange) -> Answer:
         client = exchange.client
         if exchange.method == "tasks/list":
@@ -226,11 +263,16 @@ class TaskTable:
         return Answer(version=client.version, result=msgspec.json.encode(record.describe(Era.LEGACY)))
 
     async def _result(self, record: TaskRecord, exchange: Exchange) -> Answer:
-        record.listener = exchange.sink
-        try:
-            await record.finished.wait()
-        finally:
-            record.listener = None
+        sink = exchange.sink
+        if sink is None or exchange.client is not record.exchange.client:
+            await record.finished.wait()  # questions are of the session that they are answered in
+        else:
+            record.listeners.append(sink)
+            try:
+                record.tell_unheard(sink.emit)
+                await record.finished.wait()
+            finally:
+                record.listeners.remove(sink)
         answer = record.answer
         if answer is None:
             raise InvalidParams("the task was cancelled")
