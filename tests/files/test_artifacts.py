@@ -17,7 +17,7 @@ from tests.support.gateway import Gateway
 from tests.support.peers import ModernHttpPeer, Peer, RpcRefused, StreamablePeer
 from tests.support.waiting import eventually
 
-from mooring.files.locating import replaced
+from mooring.files.locating import embedded, plain_path, replaced
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -240,6 +240,12 @@ def test_files_of_every_size_come_out_as_they_were_made(gateway: Gateway, size: 
         assert http_request("GET", about["download_url"]).body == text.encode()
         part = http_request("GET", about["download_url"], None, {"Range": "bytes=0-9"})
         assert part.body == text[:10].encode()
+
+
+def test_an_odd_uri_of_a_server_costs_no_result() -> None:
+    odd = {"type": "resource", "resource": {"uri": "memo://[draft]/note.txt", "text": "hello"}}
+    assert [(file.name, file.data) for file in embedded({"content": [odd]})] == [("note.txt", b"hello")]
+    assert plain_path("file://[draft]/a") == "file://[draft]/a"
 
 
 def test_only_the_exact_path_is_replaced(gateway: Gateway) -> None:

@@ -39,7 +39,8 @@ def peer(request: pytest.FixtureRequest, gateway: Gateway) -> Iterator[Peer]:
 def kept(peer: Peer, text: str) -> str:
     result = peer.tool("plain", {"text": text})
     assert len(json.dumps(result)) < 2000
-    assert said(result).endswith(f"It begins:\n{text[:100]}")
+    beginning = text.encode()[:100].decode(errors="ignore")
+    assert said(result).endswith(f"It begins:\n{beginning}")
     return result["_meta"]["result"]["result_uri"]
 
 
@@ -90,6 +91,27 @@ def test_a_part_can_be_read(peer: Peer) -> None:
         "total_bytes": 10_000,
         "next_offset": 60,
     }
+
+
+def test_parts_are_not_cut_within_a_letter(peer: Peer) -> None:
+    text = "añ€𝄞" * 300
+    handle = kept(peer, text)
+    parts, offset = list[str](), 0
+    while offset is not None:
+        part = peer.tool("files_result_read", {"handle": handle, "offset": offset, "length": 512})
+        parts.append(part["structuredContent"]["text"])
+        offset = part["structuredContent"].get("next_offset")
+    assert "".join(parts) == text
+    least = peer.tool("files_result_read", {"handle": handle, "offset": 1, "length": 1})["structuredContent"]
+    assert (least["text"], least["next_offset"]) == ("ñ", 3), "every part goes on"
+
+
+def test_what_is_found_can_be_read_where_it_was_found(peer: Peer) -> None:
+    handle = kept(peer, "é" * 600 + "a needle" + "é" * 600)
+    found = peer.tool("files_result_search", {"handle": handle, "pattern": "needle"})
+    [match] = found["structuredContent"]["matches"]
+    place = {"handle": handle, "offset": match["offset"], "length": 6}
+    assert peer.tool("files_result_read", place)["structuredContent"]["text"] == "needle"
 
 
 def test_it_can_be_searched(peer: Peer) -> None:

@@ -324,6 +324,14 @@ def test_what_must_not_be_fetched_is_not(tmp_path: Path, hosts: tuple[str, ...],
         fetch(tmp_path, Importer(hosts, is_inside), url)
 
 
+def test_what_is_no_address_is_said_to_be_none(tmp_path: Path) -> None:
+    with pytest.raises(FileFault, match="is not known"):
+        fetch(tmp_path, Importer(("*.example.com",), is_inside), f"https://{'a' * 70}.example.com/a")
+    pages = {"/a": (302, {"Location": "http://[nowhere"}, b"")}
+    with website(pages) as base, pytest.raises(FileFault, match="not an address"):
+        fetch(tmp_path, Importer(("localhost",), lambda _: False), f"{base}/a")
+
+
 def test_a_redirect_is_judged_again(tmp_path: Path) -> None:
     pages = {"/a": (302, {"Location": "http://127.0.0.1:1/secret"}, b"")}
     with website(pages) as base, pytest.raises(FileFault, match="not among"):

@@ -64,7 +64,7 @@ class Importer:
                 response = await pool.request(b"GET", _target(parts), b"accept: */*\r\n", b"")
                 try:
                     if response.status in _MOVED:
-                        url = urljoin(url, (response.header(b"location") or b"").decode("latin-1"))
+                        url = _moved(url, (response.header(b"location") or b"").decode("latin-1"))
                         continue
                     if response.status != 200:
                         raise ImportFailed(f"the other side answered {response.status}")
@@ -96,7 +96,7 @@ class Importer:
             found = await asyncio.get_running_loop().getaddrinfo(
                 parts.hostname, port, type=socket.SOCK_STREAM
             )
-        except OSError:
+        except (OSError, UnicodeError):  # the latter for a name that no host can have
             raise ImportFailed(f"`{parts.hostname}` is not known") from None
         addresses = [str(entry[4][0]) for entry in found]
         if any(self.inside(address) for address in addresses):
@@ -121,6 +121,13 @@ def _matches(host: str, pattern: str) -> bool:
     if pattern.startswith("*."):
         return host.endswith(pattern[1:]) and host != pattern[2:]
     return host == pattern
+
+
+def _moved(url: str, location: str) -> str:
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        raise ImportFailed("the other side leads on to what is not an address") from None
 
 
 def _target(parts: SplitResult) -> bytes:

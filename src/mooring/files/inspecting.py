@@ -68,7 +68,8 @@ def search(text: str, pattern: str, most: int) -> dict[str, Any]:
             break
         start, end = max(0, match.start() - CONTEXT_CHARS), min(len(text), match.end() + CONTEXT_CHARS)
         line = text.count("\n", 0, match.start()) + 1
-        about = {"offset": match.start(), "line": line, "match": match.group()[:500]}
+        offset = len(text[: match.start()].encode())  # in bytes: that is how it is read
+        about = {"offset": offset, "line": line, "match": match.group()[:500]}
         found.append({**about, "around": text[start:end][:2000]})
     return {"matches": found, "more": more}
 

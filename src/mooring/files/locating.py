@@ -50,8 +50,16 @@ async def named_paths(result: Json, locator: Locator) -> list[str]:
 def plain_path(text: str) -> str:
     """The path that somebody wrote, as a path or as a `file://` URI."""
     if text.startswith("file://"):
-        return unquote(urlsplit(text).path)
+        return unquote(_path_in(text))
     return text
+
+
+def _path_in(uri: str) -> str:
+    """The path of a URI. Servers write what they like: one that is none has nothing but its text."""
+    try:
+        return urlsplit(uri).path
+    except ValueError:
+        return uri
 
 
 def replaced(text: str, path: str, by: str) -> str:
@@ -93,7 +101,7 @@ def embedded(result: Json) -> list[Embedded]:
 
 
 def _add_resource(found: list[Embedded], resource: Json) -> None:
-    name = unquote(urlsplit(str(resource.get("uri") or "")).path.rsplit("/", 1)[-1]) or "resource"
+    name = unquote(_path_in(str(resource.get("uri") or "")).rsplit("/", 1)[-1]) or "resource"
     mime_type = str(resource.get("mimeType") or "")
     if isinstance(resource.get("blob"), str):
         _add(found, resource["blob"], mime_type, name)

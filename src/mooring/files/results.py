@@ -19,6 +19,8 @@ from mooring.transports.wire import Answer
 Json = dict[str, Any]
 MAX_PART_BYTES: Final = 64 * 1024
 DEFAULT_PART_BYTES: Final = 8 * 1024
+LETTER_BYTES: Final = 4
+"""No letter has more of them in UTF-8."""
 
 
 def tool_names(server_id: str) -> list[str]:
@@ -138,7 +140,10 @@ class ResultKeeper:
         length = min(_number(given, "length", DEFAULT_PART_BYTES), MAX_PART_BYTES)
         start = min(start, record.size)
         stop = min(start + length, record.size)
-        data = await self._store.read_all(record, start, stop)
+        data = await self._store.read_all(record, start, min(stop + LETTER_BYTES - 1, record.size))
+        while stop - start < len(data) and data[stop - start] & 0xC0 == 0x80:
+            stop += 1  # a letter that has begun is told to its end, or neither part would have it
+        data = data[: stop - start]
         part: Json = {"text": data.decode("utf-8", "replace"), "offset": start, "total_bytes": record.size}
         return part | ({"next_offset": stop} if stop < record.size else {})
 
