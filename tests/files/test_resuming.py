@@ -69,7 +69,7 @@ def test_a_piece_is_written_once_though_the_gateway_stops_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resuming, "BLOCK_BYTES", 4)
-    writing = Held(monkeypatch, "_write_all")
+    writing = Held(monkeypatch, "write_all")
 
     async def scene(_store: FileStore, uploads: ResumableUploads) -> None:
         upload = await uploads.create(SCOPE, "files", "a.bin", 30, "")

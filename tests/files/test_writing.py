@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import shutil
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -14,9 +16,11 @@ import pytest
 from tests.files.test_sending import a_store
 
 from mooring.files import local_storage
-from mooring.files.faults import Gone
+from mooring.files.faults import Away, Gone, NoRoom
 from mooring.files.local_storage import LocalStorage
+from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
+from mooring.files.views import Reach, Views
 
 LIMIT_SECONDS = 10.0
 SCOPE = "0" * 32
@@ -36,6 +40,14 @@ def play(folder: Path, scene: Scene, clock: Callable[[], float] = time.time) -> 
 
 def files_in(folder: Path) -> list[Path]:
     return [path for name in ("incoming", "blobs") for path in (folder / name).rglob("*") if path.is_file()]
+
+
+async def a_file(store: FileStore) -> FileRecord:
+    file = await store.begin("upload", SCOPE, "files", "a.txt")
+    await file.write(b"abc")
+    await file.finish()
+    [record] = await store.commit([file])
+    return record
 
 
 @pytest.mark.parametrize("moment", ["more is written", "it is finished"])
@@ -109,10 +121,7 @@ def test_a_file_in_use_is_there_while_its_time_is_written_down(tmp_path: Path) -
     now = [1000.0]
 
     async def scene(store: FileStore) -> None:
-        file = await store.begin("upload", SCOPE, "files", "a.txt")
-        await file.write(b"abc")
-        await file.finish()
-        [record] = await store.commit([file])
+        record = await a_file(store)
         now[0] += 50  # of 60
         await store.find(record.handle, "files")
         now[0] += 50
@@ -144,5 +153,61 @@ def test_what_is_committed_while_its_session_ends_does_not_stay(tmp_path: Path) 
             await store.commit([file])
         await file.abandon()
         assert (files_in(tmp_path), store.usage.total) == ([], 0)
+
+    play(tmp_path, scene)
+
+
+def test_a_copy_that_fails_leaves_nothing_in_the_view(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_source: Path, target: Path) -> None:
+        target.write_bytes(b"a")
+        raise OSError(errno.ENOSPC, "full")
+
+    async def scene(store: FileStore) -> None:
+        record = await a_file(store)
+        views = Views(tmp_path / "views", None, "files", store, Reach.OURS)
+        with monkeypatch.context() as patched:
+            patched.setattr(shutil, "copyfile", full)
+            with pytest.raises(NoRoom):
+                await views.place(record, SCOPE)
+        assert [path for path in (tmp_path / "views").rglob("*") if path.is_file()] == []
+        assert (await views.place(record, SCOPE)).read_bytes() == b"abc"
+
+    play(tmp_path, scene)
+
+
+def test_a_copy_from_afar_is_whole_though_the_disk_takes_it_in_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+
+    async def scene(store: FileStore) -> None:
+        record = await a_file(store)
+        store.storage.path = lambda blob: None  # as with an object store
+        views = Views(tmp_path / "views", None, "files", store, Reach.OURS)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:1]))
+            placed = await views.place(record, SCOPE)
+        assert placed.read_bytes() == b"abc"
+
+    play(tmp_path, scene)
+
+
+def test_a_session_ends_wholly_though_the_object_store_is_away(tmp_path: Path) -> None:
+    async def scene(store: FileStore) -> None:
+        ended: list[str] = []
+
+        async def away(blobs: Any) -> None:
+            del blobs
+            raise Away("the object store cannot be reached")
+
+        async def on_ended(scope: str) -> None:
+            ended.append(scope)
+
+        await a_file(store)
+        store.storage.delete, store.on_ended = away, on_ended
+        await store.end_scope(SCOPE, "its session ended")
+        assert (ended, store.usage.total) == ([SCOPE], 0)
 
     play(tmp_path, scene)

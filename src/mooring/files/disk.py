@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -93,6 +93,14 @@ def _sync_and_close(descriptor: int) -> None:
         os.fdatasync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_all(descriptor: int, blocks: Sequence[bytes]) -> None:
+    """A disk that is nearly full takes less than it is given, and says so only the next time."""
+    for block in blocks:
+        left = memoryview(block)
+        while left:
+            left = left[os.write(descriptor, left) :]
 
 
 def sync_file(path: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from mooring.files import records
-from mooring.files.disk import in_thread, sync_folder, to_its_end
+from mooring.files.disk import in_thread, sync_folder, to_its_end, write_all
 from mooring.files.faults import BadUpload, FileFault, NotFound, WrongHash
 from mooring.files.handles import new_id
 from mooring.files.names import SNIFF_BYTES, safe_name, sniff
@@ -158,10 +158,10 @@ class ResumableUploads:
                 if size >= BLOCK_BYTES:
                     # Let go of before it is written: whatever happens, no byte is written twice.
                     blocks, gathered, size = gathered, [], 0
-                    await to_its_end(_write_all, descriptor, blocks)
+                    await to_its_end(write_all, descriptor, blocks)
         finally:
             try:
-                await to_its_end(_write_all, descriptor, gathered)
+                await to_its_end(write_all, descriptor, gathered)
                 await to_its_end(os.fsync, descriptor)
             finally:
                 os.close(descriptor)
@@ -263,13 +263,6 @@ def _sweep(folder: Path, known: set[str], older_than: float) -> None:
         with suppress(FileNotFoundError):  # it was completed meanwhile
             if entry.name not in known and entry.stat(follow_symlinks=False).st_mtime < older_than:
                 Path(entry.path).unlink()
-
-
-def _write_all(descriptor: int, blocks: list[bytes]) -> None:
-    for block in blocks:
-        left = memoryview(block)
-        while left:
-            left = left[os.write(descriptor, left) :]
 
 
 def _read_through(path: Path) -> tuple[str, bytes]:

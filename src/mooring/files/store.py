@@ -14,7 +14,7 @@ from typing import Final
 
 from mooring.files import records
 from mooring.files.database import Database, give_back
-from mooring.files.faults import Gone, NotFound, WrongHash
+from mooring.files.faults import Away, Gone, NotFound, WrongHash
 from mooring.files.handles import Handle, Kind, new_id
 from mooring.files.names import OCTETS, safe_name, sniff, with_extension
 from mooring.files.quotas import Quotas, Usage, too_large
@@ -306,7 +306,10 @@ class FileStore:
                 self.on_removed(record)
         blobs = [record.blob for record in taken if record.blob]
         if blobs:
-            await self.storage.delete(blobs)
+            try:
+                await self.storage.delete(blobs)
+            except Away:  # no record names them any more: they are swept when the store is back
+                log.warning("%d blobs could not be deleted now; they will be swept later", len(blobs))
 
     async def _write_touches(self) -> None:
         touched = dict(self._touched)  # they hold in memory until they are on disk

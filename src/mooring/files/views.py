@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 from urllib.parse import quote
 
-from mooring.files.disk import in_thread
+from mooring.files.disk import in_thread, to_its_end, write_all
 from mooring.files.handles import new_id
 from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
@@ -133,17 +133,21 @@ class Views:
         temporary = target.parent / f".{new_id()}"
         await in_thread(lambda: target.parent.mkdir(exist_ok=True))
         source = self._store.path(record)
-        if source is not None:
-            await in_thread(shutil.copyfile, source, temporary)
-        else:
-            await self._download(record, temporary)
-        return await in_thread(_settle, temporary, target, 0o666 if self._mode == 0o777 else 0o600)
+        try:
+            if source is not None:
+                await in_thread(shutil.copyfile, source, temporary)
+            else:
+                await self._download(record, temporary)
+            return await in_thread(_settle, temporary, target, 0o666 if self._mode == 0o777 else 0o600)
+        except BaseException:  # part of a file is in nobody's books, and in the workload's view
+            await asyncio.shield(in_thread(lambda: temporary.unlink(missing_ok=True)))
+            raise
 
     async def _download(self, record: FileRecord, temporary: Path) -> None:
         descriptor = await in_thread(os.open, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             async for block in self._store.read(record):
-                await in_thread(os.write, descriptor, block)
+                await to_its_end(write_all, descriptor, [block])
         finally:
             os.close(descriptor)
 
