@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mooring.gateway.sinks import LEGACY_STREAM_AFTER_SECONDS, PostSink
+from mooring.gateway.tracing import Tracer
 from mooring.protocol.sse import KEEP_ALIVE, Event, EventReader
 from mooring.transports.event_streams import (
     BACKLOG_BYTES,
@@ -50,7 +52,7 @@ class Connection:
         self.speaks_1_0 = False
         self.compression = False
         self.outcome = ""
-        request = Request.of(b"GET", b"/", [], {}, Client("127.0.0.1", None, False))
+        request = Request.of(b"GET", b"/", [], {b"accept": b"*/*"}, Client("127.0.0.1", None, False))
         self.reply = Reply(request, self)
 
     def reply_ended(self) -> None:
@@ -215,6 +217,32 @@ async def lose_and_come_back(steps: list[str]) -> None:
             log.attach(EventOutlet(connection.reply), len(seen))
     assert seen == list(range(1, steps.count("send") + 1))
     assert log.undelivered == log.last + 1
+
+
+class Owner:
+    """A session with one stream."""
+
+    primes = True
+
+    def __init__(self) -> None:
+        self.log = StreamLog(1)
+
+    def new_stream(self) -> StreamLog:
+        return self.log
+
+    def number_stream(self) -> int:
+        return 1
+
+
+@pytest.mark.anyio
+async def test_a_call_keeps_the_stream_alive_on_which_its_client_came_back() -> None:
+    owner, lost, back = Owner(), Connection(), Connection()
+    sink = PostSink(lost.reply, Tracer("files"), "peer", owner)
+    sink.tick(LEGACY_STREAM_AFTER_SECONDS)
+    owner.log.attach(EventOutlet(back.reply), after=1)
+    sink.tick(LEGACY_STREAM_AFTER_SECONDS + 1)
+    assert KEEP_ALIVE in back.wire.data
+    assert KEEP_ALIVE not in lost.wire.data
 
 
 @pytest.mark.anyio

@@ -196,8 +196,10 @@ class PostSink(msgspec.Struct, eq=False):
             after = LEGACY_STREAM_AFTER_SECONDS if self._owner is not None else MODERN_STREAM_AFTER_SECONDS
             if age_seconds >= after and not self._reply.closed:
                 self._open()
-        else:
-            self._outlet.tick(monotonic())
+        else:  # a client that lost the stream and is back reads it elsewhere
+            live = self._outlet if self._log is None else self._log.live
+            if live is not None:
+                live.tick(monotonic())
 
     def _open(self) -> bool:
         if self._reply.closed or not accepts_streams(self._reply.request):
