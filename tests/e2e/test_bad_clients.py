@@ -83,6 +83,13 @@ def test_a_session_of_another_server_or_one_that_ended_does_not_exist(gateway: G
     assert post(gateway, PING, "s", Mcp_Session_Id=session).status == 404
 
 
+def test_a_session_without_a_stream_of_its_own_takes_no_messages_over_sse(gateway: Gateway) -> None:
+    """Its answer would have nowhere to go."""
+    with StreamablePeer(gateway, "s") as peer:
+        address = f"{gateway.url('s')}/messages?session={peer.channel.session}"
+        assert http_request(address, "POST", PING).status == 404
+
+
 def test_an_idle_session_expires(tmp_path: Path) -> None:
     servers = [stdio_server("s", tmp_path / "journal")]
     with running_gateway(tmp_path, servers, sessions={"idle_ttl_seconds": 0.5}) as gateway:

@@ -76,6 +76,8 @@ class SseEndpoint:
             return
         try:
             client = self._sessions.find(session_of(request), self._server, caller, monotonic())
+            if client.channel is None:  # of the other transport, or from before a restart: no way to answer
+                raise SessionGone("no such session; open a stream first")
             jsonrpc.check_text(request.body)
             batch = jsonrpc.is_batch(request.body)
             if batch and client.version and not allows_batches(client.version):
@@ -92,7 +94,6 @@ class SseEndpoint:
             refuse_rpc(reply, error, extra)
             return
         reply.send(202, extra, b"")
-        assert client.channel is not None
         tracer = self._server.tracer
         sink: ChannelSink | BatchSink = ChannelSink(client.channel, tracer, client.alias)
         if batch:
