@@ -62,9 +62,12 @@ class Hearing:
         if len(uris) > MAX_SUBSCRIPTIONS:
             raise InvalidParams(f"a session has at most {MAX_SUBSCRIPTIONS} subscriptions")
         client.wants = msgspec.structs.replace(client.wants, resource_subscriptions=tuple(uris))
+        client.on_detached = partial(self._reattach_soon, client)
         granted = await session.subscribe(client)
         if exchange.method == "resources/subscribe" and uri not in granted.resource_subscriptions:
-            client.wants = msgspec.structs.replace(client.wants, resource_subscriptions=tuple(uris[:-1]))
+            # What it wants may have changed meanwhile: only this one goes.
+            left = tuple(known for known in client.wants.resource_subscriptions if known != uri)
+            client.wants = msgspec.structs.replace(client.wants, resource_subscriptions=left)
             raise InvalidParams(f"the server refused the subscription to `{uri}`")
         return Answer(version=client.version, result=b"{}")
 
