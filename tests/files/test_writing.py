@@ -16,8 +16,9 @@ import pytest
 from tests.files.test_sending import a_store
 
 from mooring.files import local_storage
-from mooring.files.faults import Away, Gone, NoRoom
+from mooring.files.faults import Away, Gone, NoRoom, TooMany
 from mooring.files.local_storage import LocalStorage
+from mooring.files.quotas import Quotas, Usage
 from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
 from mooring.files.views import Reach, Views
@@ -211,3 +212,16 @@ def test_a_session_ends_wholly_though_the_object_store_is_away(tmp_path: Path) -
         assert (ended, store.usage.total) == ([SCOPE], 0)
 
     play(tmp_path, scene)
+
+
+def test_a_scope_that_got_nothing_is_not_remembered() -> None:
+    usage = Usage(Quotas(scope_bytes=10, artifacts_per_scope=0, writes=0))
+    refused: list[Callable[[], None]] = [
+        lambda: usage.add(SCOPE, "files", 11),
+        lambda: usage.count_artifact(SCOPE),
+        lambda: usage.begin(SCOPE),
+    ]
+    for ask in refused:
+        with pytest.raises((NoRoom, TooMany)):
+            ask()
+    assert (usage.by_scope, usage.by_server, usage.artifacts, usage.writing) == ({}, {}, {}, {})

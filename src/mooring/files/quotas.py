@@ -42,12 +42,12 @@ class Usage:
 
     def _add(self, scope: str, server: str, size: int) -> None:
         quotas = self.quotas
-        if quotas.scope_bytes is not None and self.by_scope[scope] + size > quotas.scope_bytes:
+        if quotas.scope_bytes is not None and self.by_scope.get(scope, 0) + size > quotas.scope_bytes:
             raise NoRoom(
                 f"this session may keep {in_words(quotas.scope_bytes)} in all: "
                 "wait until older files expire, or end the session"
             )
-        if quotas.server_bytes is not None and self.by_server[server] + size > quotas.server_bytes:
+        if quotas.server_bytes is not None and self.by_server.get(server, 0) + size > quotas.server_bytes:
             raise NoRoom(f"`{server}` may keep {in_words(quotas.server_bytes)} in all: try again later")
         if quotas.total_bytes is not None and self.total + size > quotas.total_bytes:
             raise NoRoom(f"the gateway may keep {in_words(quotas.total_bytes)} in all: try again later")
@@ -87,7 +87,7 @@ class Usage:
 
     def begin(self, scope: str) -> None:
         """One more file is being written."""
-        if self.writing[scope] >= self.quotas.writes_per_scope:
+        if self.writing.get(scope, 0) >= self.quotas.writes_per_scope:
             raise TooMany(
                 f"this session is sending {self.quotas.writes_per_scope} files already: wait for one to end"
             )
@@ -105,7 +105,7 @@ class Usage:
     def count_artifact(self, scope: str) -> None:
         limit = self.quotas.artifacts_per_scope
         with self._turn:
-            if limit is not None and self.artifacts[scope] >= limit:
+            if limit is not None and self.artifacts.get(scope, 0) >= limit:
                 raise NoRoom(f"this session has {limit} artifacts, which is all it may have")
             self.artifacts[scope] += 1
 
