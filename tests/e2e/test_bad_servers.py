@@ -237,6 +237,16 @@ def test_a_child_that_does_not_read_its_input_costs_bounded_memory(gateway: Gate
         assert gateway.memory_bytes - before < 100 * 1024 * 1024
 
 
+def test_a_server_that_asks_without_end_and_reads_no_answer_is_hung_up_on(gateway: Gateway) -> None:
+    with StreamablePeer(gateway, "stdio") as peer:
+        still_works(peer)
+        before = gateway.memory_bytes
+        with pytest.raises(RpcRefused, match="more than it lets us answer"):
+            peer.tool("pester")
+        assert gateway.memory_bytes - before < 100 * 1024 * 1024
+        still_works(peer)
+
+
 @pytest.mark.parametrize("count", [0, 3])
 def test_a_large_answer_arrives_whole(gateway: Gateway, count: int) -> None:
     size = 3_000_000 + count

@@ -154,6 +154,11 @@ class Stdio:
                     {"method": "notifications/message", "params": {"level": "info", "data": "deaf now"}}
                 )
                 time.sleep(TALK_SECONDS)
+            case "pester":
+                end = time.monotonic() + TALK_SECONDS
+                pings = b"".join(encoded({"id": each, "method": "ping"}) + b"\n" for each in range(500))
+                while time.monotonic() < end:
+                    self.write(pings)
 
     def talk(self, params: Json) -> None:
         token = (params.get("_meta") or {}).get("progressToken")

@@ -51,6 +51,8 @@ HEAR_SECONDS: Final = 2.0
 """How long a call waits for the standalone stream; a server that has none says so at once."""
 POOLED: Final = "modern:"
 """How the key of a session begins that serves any modern client that can be asked the same things."""
+MOST_ASKED: Final = 10_000
+"""How many requests of one server may wait for our answers; more than it can write in one piece."""
 INTERACTIVE: Final = ("elicitation", "sampling", "roots")
 
 
@@ -341,6 +343,9 @@ class LegacySession(UpstreamSession):
     # Requests that the server makes
 
     def _serve(self, envelope: Envelope, exchange: Exchange | None) -> None:
+        if len(self._tasks) >= MOST_ASKED:
+            self._hang_up("the server asks more than it lets us answer")
+            return
         task = asyncio.get_running_loop().create_task(self._answer(envelope, exchange))
         key = jsonrpc.id_key(envelope.id)
         self._serving[key] = task
@@ -348,6 +353,12 @@ class LegacySession(UpstreamSession):
             self._asking.setdefault(exchange, []).append(task)
         self._tasks.add(task)
         task.add_done_callback(partial(self._served, key))
+
+    def _hang_up(self, reason: str) -> None:
+        if isinstance(self.wire, DuplexWire):
+            self.wire.fail(reason)  # for everybody in it: nothing that we say gets through
+        else:
+            self.on_lost(reason)
 
     def _served(self, key: RequestId, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
