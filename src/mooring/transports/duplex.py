@@ -56,6 +56,11 @@ class DuplexWire(ABC):
             self._events.on_traffic("out", message)
         await self.write(message)
 
+    async def deliver(self, message: bytes, answered: asyncio.Future[Answer]) -> None:
+        """Send a request; there is no need to go on trying once it is answered."""
+        del answered  # what is written is written
+        await self.send(message)
+
     @abstractmethod
     async def write(self, message: bytes) -> None: ...
 
@@ -89,7 +94,7 @@ class DuplexWire(ABC):
         self._waiting[number] = (leg, future)
         try:
             try:
-                await self.send(jsonrpc.request(b"%d" % number, leg.method, params))
+                await self.deliver(jsonrpc.request(b"%d" % number, leg.method, params), future)
             except UpstreamFailed:
                 if future.done() and future.exception() is None:
                     return future.result()  # the answer overtook the trouble

@@ -17,6 +17,8 @@ from mooring.transports.wire import Answer, Leg, WireEvents
 
 ENDPOINT_SECONDS: Final = 10.0
 """The `endpoint` event is the first thing such a server sends; one that keeps silent is something else."""
+POST_SECONDS: Final = 5.0
+"""How long a server may still take to say that it has heard what it has answered already."""
 
 
 class SseWire(DuplexWire):
@@ -63,6 +65,21 @@ class SseWire(DuplexWire):
         if leg.caller is not None:
             self._pool = self._pool.bound_to(leg.caller)
         return await super().request(leg)
+
+    async def deliver(self, message: bytes, answered: asyncio.Future[Answer]) -> None:
+        """The answer comes on the stream, often before the server is done with the POST that asked."""
+        loop = asyncio.get_running_loop()
+        posting = loop.create_task(self.send(message))
+        posting.add_done_callback(_seen)
+        try:
+            await asyncio.wait({posting, answered}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            posting.cancel()
+            raise
+        if posting.done():
+            posting.result()
+        else:
+            loop.call_later(POST_SECONDS, posting.cancel)
 
     async def write(self, message: bytes) -> None:
         headers = b"content-type: application/json\r\n" + self._headers
@@ -122,3 +139,9 @@ class SseWire(DuplexWire):
         if not self._endpoint.done():
             self._endpoint.set_exception(UpstreamUnavailable(reason))
         self.fail(reason)
+
+
+def _seen(posting: asyncio.Task[None]) -> None:
+    """Its failure is no news once the request is answered, or failed in another way."""
+    if not posting.cancelled():
+        posting.exception()
