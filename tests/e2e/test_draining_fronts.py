@@ -209,6 +209,26 @@ def test_an_address_that_cannot_be_had_keeps_no_other_server_from_ending(
         assert served(gateway) == []
 
 
+@pytest.mark.parametrize("dots", [0, 500_000])
+def test_a_call_that_was_sent_on_at_once_ends_too(
+    tmp_path: Path, journal: Journal, fate: str, dots: int
+) -> None:
+    """Whatever its answer is like: one that comes in pieces leaves the short way at its end."""
+    with (
+        http_server("one", journal.path) as server,
+        running_gateway(tmp_path, [server]) as gateway,
+        StreamablePeer(gateway, "one") as peer,
+    ):
+        for text in ("a", "b"):  # from now on there is a connection for it
+            peer.tool("echo", {"text": text})
+        call = peer.start_tool("nap", {"seconds": 3, "dots": dots})
+        eventually(lambda: journal.events("ran", "nap"), "the call to run")
+        drain(gateway, fate)
+        assert text_of(call) == "woke up" + "." * dots
+        ended(gateway)
+        forget_session(peer)
+
+
 def test_a_gateway_that_ends_lets_calls_of_a_server_on_its_way_out_end(
     tmp_path: Path, journal: Journal, fate: str
 ) -> None:

@@ -194,7 +194,7 @@ def run_tool(call: Call) -> Any:
             return wait(call, float(given.get("seconds", 20)))
         case "nap":
             time.sleep(float(given["seconds"]))
-            return text("woke up")
+            return text("woke up" + "." * int(given.get("dots", 0)))
         case "ask":
             return ask(call, given)
         case "withdraw":

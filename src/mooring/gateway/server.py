@@ -249,7 +249,9 @@ class Server:
         try:
             if exchange.withdrawn:
                 raise self._withdrawal(exchange)
-            handle = self._route if self._passes_by(exchange) else self._handle
+            # What was sent on the short way is no business of a chain that has come since.
+            passes_by = exchange.posted is not None or self._passes_by(exchange)
+            handle = self._route if passes_by else self._handle
             if exchange.guard is not None:  # which may be another one by now
                 handle = compose([exchange.guard, *exchange.guard.after], self._route)
             self._finish(exchange, await handle(exchange))
