@@ -78,12 +78,14 @@ def test_a_tool_that_runs_only_as_a_task_works_for_clients_without_tasks(
             assert len(journal.events("job began")) == 1
 
 
+@pytest.mark.parametrize("hesitate", [0, 0.7])
 @pytest.mark.parametrize("server", SERVERS)
-def test_such_a_call_is_cancelled_with_its_task(jobs: Harbour, server: str) -> None:
+def test_such_a_call_is_cancelled_with_its_task(jobs: Harbour, server: str, hesitate: float) -> None:
+    """Also if the server has not said yet what the task is called."""
     journal = jobs.journals[server]
     journal.forget()
     with StreamablePeer(jobs.gateway, server, "2025-06-18") as peer:
-        pending = peer.start_tool("job", {"seconds": 20})
+        pending = peer.start_tool("job", {"seconds": 20, "hesitate": hesitate})
         eventually(lambda: journal.events("job began"), "the job to begin")
         peer.cancel(pending)
         eventually(lambda: journal.events("job cancelled"), "the job to be cancelled")

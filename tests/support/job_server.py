@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -73,10 +74,16 @@ def begin(call: Call) -> Json:
         if EXTENSION not in (call.capabilities.get("extensions") or {}):
             needed = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
             raise Refused(-32021, "this tool runs only as a task", needed)
-        return {"resultType": "task", **Job(call).describe(modern=True)}
+        return {"resultType": "task", **started(call).describe(modern=True)}
     if "task" not in call.params:
         raise Refused(-32601, "this tool runs only as a task")
-    return {"task": Job(call).describe(modern=False)}
+    return {"task": started(call).describe(modern=False)}
+
+
+def started(call: Call) -> Job:
+    job = Job(call)
+    time.sleep(float((call.params.get("arguments") or {}).get("hesitate", 0)))
+    return job
 
 
 scripted_tools.answer = answer

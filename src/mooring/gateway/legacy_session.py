@@ -199,11 +199,10 @@ class LegacySession(UpstreamSession):
     async def _call_as_task(self, exchange: Exchange) -> Answer:
         """For a client that knows no tasks: start one in its name, and wait for its result."""
         params = meta.with_member(meta.without_request_metadata(exchange.envelope.params), "task", b"{}")
-        created = await self.request("tools/call", params)
-        task = jsonrpc.members(jsonrpc.members(created.result).get("task", b"")).get("taskId")
-        if created.error or task is None:
+        created = await self.start_task(self.request("tools/call", params), self._cancel_created)
+        wanted = _named_task(created)
+        if wanted is None:
             return created
-        wanted = jsonrpc.assemble({"taskId": task})
         self.calls[exchange] = None
         try:
             return await self.wire.request(
@@ -214,6 +213,11 @@ class LegacySession(UpstreamSession):
             raise
         finally:
             self.done_with(exchange)
+
+    async def _cancel_created(self, created: Answer) -> None:
+        wanted = _named_task(created)
+        if wanted is not None:
+            await self._cancel_task(wanted)
 
     async def _cancel_task(self, wanted: bytes) -> None:
         with suppress(UpstreamFailed, TimeoutError):
@@ -408,3 +412,11 @@ def _level_of(envelope: Envelope) -> str:
 
 
 __all__ = ["LATEST_LEGACY", "SHARED_CAPABILITIES", "HandshakeRefused", "LegacySession"]
+
+
+def _named_task(created: Answer) -> bytes | None:
+    """What names a task in requests about it, if there is one."""
+    if created.error:
+        return None
+    task = jsonrpc.members(jsonrpc.members(created.result).get("task", b"")).get("taskId")
+    return None if task is None else jsonrpc.assemble({"taskId": task})

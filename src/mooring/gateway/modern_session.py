@@ -129,7 +129,8 @@ class ModernSession(UpstreamSession):
         answer = await self._round(exchange, params)
         if answer.error and wants_tasks(answer):
             params = with_tasks_declared(params)
-            answer = await self._result_of_task(exchange, await self._round(exchange, params))
+            created = await self.start_task(self._round(exchange, params), self._cancel_created)
+            answer = await self._result_of_task(exchange, created)
         if exchange.method == "tools/list" and self.wire.correlates and not answer.error:
             return self._without_invalid_tools(answer)
         for _ in range(ROUNDS):
@@ -188,6 +189,11 @@ class ModernSession(UpstreamSession):
         if self.wire.correlates:
             leg.headers = routing_headers.write(self.version, method, params["taskId"])
         return await self.wire.request(leg)
+
+    async def _cancel_created(self, created: Answer) -> None:
+        task = read_task(created)
+        if task is not None:
+            await self._cancel_task(task.task_id)
 
     async def _cancel_task(self, task_id: str) -> None:
         with suppress(UpstreamFailed):  # nobody waits for it any more

@@ -6,12 +6,14 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from time import monotonic
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
+from mooring.errors import RpcError
 from mooring.gateway.exchange import Client, Exchange
 from mooring.gateway.profile import Profile
 from mooring.gateway.tracing import Tracer
@@ -148,6 +150,18 @@ class UpstreamSession(ABC):
         self._farewells.add(task)
         task.add_done_callback(self._farewells.discard)
 
+    async def start_task(
+        self, asking: Coroutine[Any, Any, Answer], cancel: Callable[[Answer], Coroutine[Any, Any, None]]
+    ) -> Answer:
+        """The answer to a request that starts a task. Whoever gives it up before that leaves us waiting for
+        the task's name: without it nobody could cancel what has begun."""
+        asked = asyncio.ensure_future(asking)
+        try:
+            return await asyncio.shield(asked)
+        except asyncio.CancelledError:
+            self.spawn_farewell(_take_back(asked, cancel))
+            raise
+
     def deliver_change(self, method: str, params: Raw | bytes) -> None:
         if self.on_change is not None:
             self.on_change(method)
@@ -179,3 +193,10 @@ class UpstreamSession(ABC):
     def wire_label(self) -> str:
         wire = getattr(self, "wire", None)
         return wire.label if wire is not None else ""
+
+
+async def _take_back(
+    asked: asyncio.Future[Answer], cancel: Callable[[Answer], Coroutine[Any, Any, None]]
+) -> None:
+    with suppress(TimeoutError, RpcError):  # nobody waits for it any more
+        await cancel(await asyncio.wait_for(asked, FAREWELL_SECONDS))
