@@ -24,11 +24,13 @@ from tests.support.gateway import Gateway, memory_bytes, running_gateway
 from tests.support.peers import StreamablePeer
 from tests.support.waiting import eventually
 
+from bench import wire
 from bench.processes import CPUS
 from bench.programs import debian_program
 from bench.run import Run
 from bench.suites.suite import Figure, Suite
 from bench.targets import free_port
+from bench.wire import Connection, Endpoint, WireError
 from mooring.files.database import SCHEMA
 
 GIGABYTE = 1024**3
@@ -98,18 +100,18 @@ def wired(run: Run) -> None:
     with _unpinned(), ExitStack() as stack:
         folder = run.stage.folder / "wired"
         gateway = stack.enter_context(_gateway(folder))
-        taking = stack.enter_context(StreamablePeer(gateway, "files"))
-        plain = stack.enter_context(StreamablePeer(gateway, "plain"))
-        handle = post(upload_url(taking), ("a.txt", b"abc")).json["upload_handle"]
+        plain = stack.enter_context(closing(_Caller(gateway, "plain")))
+        taking = stack.enter_context(closing(_Caller(gateway, "files")))
+        offered = taking.call("files_get_upload_url", {})["structuredContent"]
+        handle = post(offered, ("a.txt", b"abc")).json["upload_handle"]
         small = folder / "small.txt"
         small.write_text("abc")
         calls: dict[str, Callable[[], Any]] = {
-            "plain": lambda: plain.tool("measure", {"path": str(small)}),
-            "with a handle": lambda: taking.tool("measure", {"path": handle}),
-            "makes a file": lambda: taking.tool("write", {"filename": "a.txt"}),
+            "plain": lambda: plain.call("measure", {"path": str(small)}),
+            "with a handle": lambda: taking.call("measure", {"path": handle}),
+            "makes a file": lambda: taking.call("write", {"filename": "a.txt"}),
         }
-        bare = _Bare(folder / "bare")
-        stack.enter_context(closing(bare))
+        bare = stack.enter_context(closing(_Bare(folder / "bare")))
 
         def visit(name: str, number: int) -> None:
             if name == "the disk alone":
@@ -120,6 +122,27 @@ def wired(run: Run) -> None:
             run.record.add("wired", name, number, cpu_us=cost * 1e6, milliseconds=seconds * 1e3)
 
         run.rounds("wired", (*calls, "the disk alone"), visit)
+
+
+class _Caller:
+    """A client as they are: one connection that it keeps, and JSON without spaces."""
+
+    def __init__(self, gateway: Gateway, server: str) -> None:
+        endpoint = Endpoint(gateway.port, f"/mcp/{server}")
+        self._connection = Connection(gateway.port)
+        self._session = wire.open_session(self._connection, endpoint)
+        self._number = 0
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        self._number += 1
+        request = wire.tool_call(self._session, tool, arguments, identifier=self._number)
+        result = wire.result_of(self._connection.exchange(request), self._number)
+        if result.get("isError"):
+            raise WireError(f"`{tool}` failed: {result}")
+        return result
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 def _cost(clock: Callable[[], float], work: Callable[[], Any]) -> tuple[float, float]:
@@ -260,7 +283,7 @@ SUITES = (
     ),
     Suite(
         "wired",
-        "calls to one stdio server, one after the other; CPU of the gateway alone",
+        "calls to one stdio server, one after the other on a kept connection; CPU of the gateway alone",
         "plain",
         (Figure("cpu_us", "CPU per call", "µs"), Figure("milliseconds", "time per call", "ms")),
         wired,
