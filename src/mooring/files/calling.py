@@ -16,12 +16,12 @@ from mooring.files.kept_sessions import KeptSessions
 from mooring.files.producing import ArtifactMaker, Output
 from mooring.files.scopes import OF_SCOPE, SHARED_VIEW, Scopes
 from mooring.files.server_files import ServerFiles
+from mooring.files.store import FileStore
 from mooring.files.tool_results import ToolResult
 from mooring.files.views import Views
 from mooring.files.wiring import Wiring
 from mooring.gateway.exchange import Client, Exchange, Handler
 from mooring.gateway.server import Server
-from mooring.protocol import jsonrpc
 from mooring.protocol.versions import Era
 from mooring.transports.wire import Answer
 
@@ -37,6 +37,7 @@ class FileCalls:
     def __init__(
         self,
         files: ServerFiles,
+        store: FileStore,
         wiring: Wiring,
         scopes: Scopes,
         views: Views,
@@ -45,6 +46,7 @@ class FileCalls:
         sessions: KeptSessions,
     ) -> None:
         self._files = files
+        self._store = store
         self._wiring = wiring
         self._scopes = scopes
         self._views = views
@@ -57,24 +59,25 @@ class FileCalls:
         return handler(exchange) if files is None else self._call(exchange, handler, name, files)
 
     async def _call(self, exchange: Exchange, handler: Handler, name: str, files: ToolFiles) -> Answer | None:
-        if jsonrpc.may_contain(exchange.body, b'"task"') and "task" in jsonrpc.members(
-            exchange.envelope.params
-        ):
+        arguments = Arguments(exchange)
+        if arguments.has_task:
             if await self.server_has_tasks(exchange.client):
                 raise MethodNotFound(f"`{name}` handles files and cannot run as a task: call it without one")
             return await handler(exchange)  # the gateway keeps the task; its call comes back here without it
         if not self._wiring.is_wired(name):
             await self._wire(exchange, name)
         exchange.relayable = False
-        arguments = Arguments(exchange)
         found = list(places(arguments, files))
         scope, view = self._place_of(exchange, found)
         try:
             if not found:
                 return await self._go_on(exchange, handler, files, arguments, scope, view)
             used = await self._resolver.resolve(found, scope, view)
-            with self._resolver.using(used):
+            self._store.hold(used)
+            try:
                 return await self._go_on(exchange, handler, files, arguments, scope, view)
+            finally:
+                self._store.let_go(used)
         except FileFault as error:
             return answers.own_tool_error(str(error))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import msgspec
@@ -27,9 +26,18 @@ class Arguments:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._params = jsonrpc.members(exchange.envelope.params)
-        self._raw = jsonrpc.members(self._params.get("arguments", b""))
+        call = self._call = exchange.read_call()
+        if call is None:
+            self._params = jsonrpc.members(exchange.envelope.params)
+            self._raw = jsonrpc.members(self._params.get("arguments", b""))
+        else:
+            self._raw = call.arguments
         self.values: Json = {}
+
+    @property
+    def has_task(self) -> bool:
+        """Whether the call is to run as a task."""
+        return self._call is None and "task" in self._params
 
     def read(self, name: str) -> None:
         if name in self._raw and name not in self.values:
@@ -46,6 +54,9 @@ class Arguments:
         """Write the request anew: what we looked at is what goes upstream."""
         for name, value in self.values.items():
             self._raw[name] = Raw(msgspec.json.encode(value))
+        if self._call is not None:
+            self._exchange.set_params(self._call.encode())
+            return
         self._params["arguments"] = Raw(jsonrpc.assemble(self._raw))
         self._exchange.set_params(jsonrpc.assemble(self._params))
 
@@ -93,8 +104,12 @@ class Resolver:
                     f"`{place.shown}`: not found: `{handle}`; `{self._upload_tool()}` says how to send a file"
                 )
             try:
-                record = await self._store.find(handle, self._server)
-                value = await self._deliverer.value(record, consumer.delivery, view)
+                record = self._store.at_hand(handle, self._server)
+                if record is None:
+                    record = await self._store.find(handle, self._server)
+                value = self._deliverer.at_hand(record, consumer.delivery, view)
+                if value is None:
+                    value = await self._deliverer.value(record, consumer.delivery, view)
             except FileNotFoundError as error:  # it went away between the two
                 raise BadUpload(f"`{place.shown}`: not found: `{handle}`; send it again") from error
             except NotFound as error:
@@ -104,10 +119,6 @@ class Resolver:
             place.put(value)
             used.append(record)
         return used
-
-    def using(self, used: list[FileRecord]) -> AbstractContextManager[None]:
-        """While a call works with these files they stay."""
-        return self._store.using(used)
 
     def _handle(self, consumer: Consumer, place: Place) -> Handle | None:
         value = cast("object", place.value)

@@ -24,6 +24,13 @@ class Deliverer:
         self._views = views
         self._links = links
 
+    def at_hand(self, record: FileRecord, how: Delivery, view: str) -> str | None:
+        """What the workload gets, if it is there already."""
+        if how is not Delivery.PATH:
+            return None
+        placed = self._views.placed(record, view)
+        return None if placed is None else self._views.shown(placed)
+
     async def value(self, record: FileRecord, how: Delivery, view: str) -> str:
         match how:
             case Delivery.PATH:

@@ -86,7 +86,7 @@ class FileAdapters:
         deliverer = Deliverer(store, views, links)
         resolver = Resolver(store, deliverer, files.id, lambda: self._helper or NO_HELPER)
         maker = ArtifactMaker(store, views, links, files.id, files.artifacts)
-        self._calls = FileCalls(files, self.wiring, scopes, views, resolver, maker, sessions)
+        self._calls = FileCalls(files, store, self.wiring, scopes, views, resolver, maker, sessions)
         self._calls.on_made = self._made
         self._calls.on_view_dropped = self._bound.discard
         self._methods: dict[str, Method] = {"tools/list": self._list_tools, "tools/call": self._call_tool}
@@ -195,7 +195,7 @@ class FileAdapters:
 
     async def _call_tool(self, exchange: Exchange, handler: Handler) -> Answer | None:
         normalize(exchange)  # a tool with an adapter must not hide behind the name of another
-        name = meta.text(exchange.read_params().name) or ""
+        name = exchange.read_name() or ""
         results = self._results
         if self._is_own(name) and exchange.read_params().request_state:
             return await handler(exchange)  # a call that waits for its approval goes on, or there is none

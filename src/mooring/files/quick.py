@@ -191,7 +191,7 @@ def _read(name: str, folder: int, device: int) -> Small | None:
         is_ordinary = stat.S_ISREG(before.st_mode) and before.st_nlink == 1 and before.st_dev == device
         if not is_ordinary or before.st_size > ROW_BYTES:
             return None
-        data = os.read(descriptor, ROW_BYTES + 1)
+        data = os.read(descriptor, before.st_size + 1)  # no more: room for it is taken from the system first
         after = os.fstat(descriptor)
         is_same = (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
         return Small(name, data) if is_same and len(data) == before.st_size else None

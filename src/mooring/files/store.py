@@ -160,9 +160,19 @@ class FileStore:
             record = await self.database.read(lambda connection: records.find(connection, handle.id))
             if record is not None:
                 self._remember(record)
-        now = self.clock()
         if record is None or record.scope in self._ended:
             raise await self._explanation(handle)
+        return self._checked(record, handle, server)
+
+    def at_hand(self, handle: Handle, server: str) -> FileRecord | None:
+        """The same without a wait, for what has been used lately; None: `find` has to look."""
+        record = self._remembered.get(handle.id)
+        if record is None or record.scope in self._ended:
+            return None
+        return self._checked(record, handle, server)
+
+    def _checked(self, record: FileRecord, handle: Handle, server: str) -> FileRecord:
+        now = self.clock()
         is_same = record.kind == handle.kind and record.scope == handle.scope and record.server == server
         if not is_same or (handle.name is not None and handle.name != record.name):
             raise NotFound(f"not found: `{handle}`")
@@ -186,19 +196,17 @@ class FileStore:
         self._touched[record.id] = now + self.rules.of(record.kind).ttl_seconds
         return record
 
-    @contextmanager
-    def using(self, found: Sequence[FileRecord]) -> Generator[None]:
-        """A call works with these: they do not expire before it has ended."""
+    def hold(self, found: Sequence[FileRecord]) -> None:
+        """A call works with these: they do not expire before it has let go of them."""
         for record in found:
             self._in_use[record.id] = record, self._in_use.get(record.id, (record, 0))[1] + 1
-        try:
-            yield
-        finally:
-            for record in found:
-                self._touch(record, self.clock())
-                users = self._in_use.pop(record.id)[1] - 1
-                if users:
-                    self._in_use[record.id] = record, users
+
+    def let_go(self, found: Sequence[FileRecord]) -> None:
+        for record in found:
+            self._touch(record, self.clock())
+            users = self._in_use.pop(record.id)[1] - 1
+            if users:
+                self._in_use[record.id] = record, users
 
     def _remember(self, record: FileRecord) -> None:
         if len(self._remembered) >= REMEMBERED:

@@ -33,6 +33,7 @@ BOUND_AT: Final = "/files"
 """Where a sandbox sees its view, unless `files.mounted_at` says otherwise."""
 _VIEW: Final = re.compile(r"[0-9a-z-]{1,64}")
 Seen = tuple[int, int]
+_NOTHING: Final[dict[str, tuple[str, Seen]]] = {}
 
 
 class Reach(Enum):
@@ -65,7 +66,7 @@ class Views:
         self._theirs = str(self._mounted)
         # Whoever is in a container may be anybody there. Nobody else gets past the folder around it.
         self._mode = 0o700 if reach is Reach.OURS else 0o777
-        self._made: dict[tuple[str, str], tuple[Path, Seen]] = {}
+        self._made: dict[str, dict[str, tuple[str, Seen]]] = {}
         self._making: dict[tuple[str, str], asyncio.Lock] = {}
         self._spare: dict[str, str] = {}
 
@@ -110,21 +111,28 @@ class Views:
             part.chmod(self._mode)
         os.utime(folder)  # it is in use: not to be swept away
 
-    async def place(self, record: FileRecord, view: str) -> Path:
+    def placed(self, record: FileRecord, view: str) -> str | None:
+        """Where the file's copy in this view is, if there is one and nobody has changed it.
+
+        One look at a directory of ours costs less than asking a thread.
+        """
+        made = self._made.get(view, _NOTHING).get(record.id)
+        return made[0] if made is not None and _seen(made[0]) == made[1] else None
+
+    async def place(self, record: FileRecord, view: str) -> str:
         """The file's own copy in this view, made when it is first needed or was changed since."""
+        if (placed := self.placed(record, view)) is not None:
+            return placed
         key = (view, record.id)
-        # One look at a directory of ours costs less than asking a thread.
-        if (made := self._made.get(key)) is not None and _seen(made[0]) == made[1]:
-            return made[0]
         target = self.folder(view) / "in" / record.id / record.name
         lock = self._making.setdefault(key, asyncio.Lock())
         try:
             async with lock:
-                made = self._made.get(key)
-                if made is None or _seen(target) != made[1]:
+                if self.placed(record, view) is None:
                     await self.prepare(view)
-                    self._made[key] = target, await self._copy(record, target)
-                return target
+                    copied = await self._copy(record, target)
+                    self._made.setdefault(view, {})[record.id] = str(target), copied
+                return str(target)
         finally:
             if not lock.locked():
                 self._making.pop(key, None)
@@ -191,15 +199,13 @@ class Views:
 
     def forget(self, record: FileRecord) -> None:
         """The file is gone; so are its copies."""
-        for view, identifier in [key for key in self._made if key[1] == record.id]:
-            self._made.pop((view, identifier), None)
-            with suppress(OSError):
-                _remove(self.folder(view) / "in" / identifier)
+        view = record.scope  # a handle works in the view of its scope, and in no other
+        if self._made.get(view, _NOTHING).pop(record.id, None) is not None:
+            _remove(self.folder(view) / "in" / record.id)
 
     async def drop(self, view: str) -> None:
         """The scope has ended, and with it what its workload could see."""
-        for key in [key for key in self._made if key[0] == view]:
-            del self._made[key]
+        self._made.pop(view, None)
         self._spare.pop(view, None)
         await in_thread(_remove, self.folder(view))
 
@@ -238,7 +244,7 @@ def _is_empty(folder: str) -> bool:
         return False
 
 
-def _seen(path: Path) -> Seen | None:
+def _seen(path: str) -> Seen | None:
     try:
         found = os.lstat(path)
     except OSError:

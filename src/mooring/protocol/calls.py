@@ -13,6 +13,10 @@ class Call(msgspec.Struct, gc=False):
     arguments: dict[str, Raw]
     meta: Raw | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="_meta")
 
+    def encode(self) -> bytes:
+        """As params."""
+        return _encode(self)
+
 
 _decode = msgspec.json.Decoder(Call).decode
 _encode = msgspec.json.encode
