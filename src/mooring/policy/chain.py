@@ -6,7 +6,7 @@ in the chain, and costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from typing import Final, Protocol
 
@@ -159,6 +159,8 @@ class Fused:
         self._settlers = tuple(step.settle for step in settling if step.settle is not None)
         self._call_settlers = tuple(step.settle for step in settling if step.settle and step.settles_calls())
         self._catalogue = catalogue if named else None
+        # Then a call of a tool needs no coroutine here: nobody waits for anything, nor for its answer.
+        self._only_checks_calls = not (self._observers or named or self._call_settlers)
         self.after: tuple[Middleware, ...] = ()
         # The lowest one sees lists as the server gives them, under the names that checks ask for.
         self._learner = catalogue if learns else None
@@ -210,7 +212,14 @@ class Fused:
             for observer in self._observers:  # the last one is told first
                 telling.callback(observer.failed, exchange, error)
 
-    async def __call__(self, exchange: Exchange, handler: Handler) -> Answer | None:
+    def __call__(self, exchange: Exchange, handler: Handler) -> Awaitable[Answer | None]:
+        if self._only_checks_calls and exchange.method == "tools/call" and exchange.guard is None:
+            if not exchange.guarded:
+                self._check_at_once(exchange)
+            return handler(exchange)
+        return self._observe(exchange, handler)
+
+    async def _observe(self, exchange: Exchange, handler: Handler) -> Answer | None:
         observers = self._observers
         if exchange.guard is None:
             for observer in observers:
@@ -245,16 +254,19 @@ class Fused:
 
     async def _check(self, exchange: Exchange, handler: Handler) -> None:
         if exchange.guard is None:  # else it has passed these on its way in
-            if exchange.method in ABOUT:
-                write_once(exchange)
-            for check in self._checks:
-                check(exchange)
+            self._check_at_once(exchange)
         catalogue = self._catalogue
         if catalogue is not None and exchange.method in ABOUT:
             await self._check_named(exchange, catalogue, handler)
         else:
             for check in self._named_checks:
                 check(exchange)
+
+    def _check_at_once(self, exchange: Exchange) -> None:
+        if exchange.method in ABOUT:
+            write_once(exchange)
+        for check in self._checks:
+            check(exchange)
 
     async def _check_named(self, exchange: Exchange, catalogue: Catalogue, handler: Handler) -> None:
         """What is on no list of this caller does not exist; what they may not see takes the same way."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
@@ -108,9 +108,10 @@ class Sanitizing:
         self._server_id = server_id
         self._judged: dict[bytes, Raw | None] = {}
 
-    async def __call__(self, exchange: Exchange, handler: Handler) -> Answer | None:
-        if exchange.method != "tools/list":
-            return await handler(exchange)
+    def __call__(self, exchange: Exchange, handler: Handler) -> Awaitable[Answer | None]:
+        return self._clean(exchange, handler) if exchange.method == "tools/list" else handler(exchange)
+
+    async def _clean(self, exchange: Exchange, handler: Handler) -> Answer | None:
         exchange.relayable = False
         answer = await handler(exchange)
         listing = read_listing(exchange, answer) if answer is not None else None
