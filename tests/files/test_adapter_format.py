@@ -78,8 +78,7 @@ def test_keys_go_where_they_belong(tmp_path: Path) -> None:
             core={"host": "127.0.0.1", "port": 1234, "public_base_url": "https://files.example.com"},
             uploads={"max_file_bytes": "5Mi", "ttl_seconds": None, "require_sha256": True},
             sessions={"max_active": 7, "max_in_flight_per_session": 2, "max_total_session_size": "1Gi"},
-            telemetry={"enabled": True},
-            state_persistence={"type": "redis"},
+            state_persistence={"type": "redis", "redis": {"host": "r", "password": None}},
         ),
         environment={},
     )
@@ -94,8 +93,72 @@ def test_keys_go_where_they_belong(tmp_path: Path) -> None:
     assert server.tools.deny == ["say"]
     assert server.adapters[1].allow_raw_output is True
     [ignored] = [note for note in loaded.notes if "left out" in note]
-    assert "`telemetry.enabled`" in ignored
     assert "`state_persistence.type`" in ignored
+    assert "`state_persistence.redis.host`" in ignored
+    assert "`state_persistence.redis.password`" not in ignored
+
+
+def test_its_figures_go_to_its_collector(tmp_path: Path) -> None:
+    telemetry = {
+        "enabled": True,
+        "transport": "http",
+        "endpoint": "http://c:4318/v1/metrics",
+        "insecure": True,
+    }
+    more = {"headers": {"Authorization": "Bearer x"}, "service_name": "files", "max_queue_size": 9}
+    loaded = load_with_notes(adapter_file(tmp_path, telemetry={**telemetry, **more}), environment={})
+    found = loaded.config.telemetry
+    assert (found.otlp_endpoint, found.otlp_signals, found.service_name) == (
+        "http://c:4318",
+        ["metrics"],
+        "files",
+    )
+    assert found.otlp_headers == {"Authorization": "Bearer x"}
+    assert [note for note in loaded.notes if "telemetry" in note] == [
+        "these keys have no meaning here and were left out: `telemetry.max_queue_size`"
+    ]
+
+
+def test_a_collector_that_takes_no_http_gets_nothing_and_that_is_said(tmp_path: Path) -> None:
+    loaded = load_with_notes(adapter_file(tmp_path, telemetry={"enabled": True}), environment={})
+    assert loaded.config.telemetry.otlp_endpoint is None
+    assert any("`telemetry.transport` to `http`" in note for note in loaded.notes)
+
+
+def test_keys_that_ask_for_nothing_are_not_worth_a_word(tmp_path: Path) -> None:
+    more: Json = {
+        "telemetry": {"enabled": False, "transport": "grpc", "endpoint": None, "max_queue_size": 5000},
+        "state_persistence": {"redis": {"host": "localhost", "port": 6379}},
+        "storage": {"artifact_locator_allowed_roots": []},
+        "servers": [
+            {
+                "id": "a",
+                "mount_path": "/mcp/a",
+                "upstream": {"url": "http://a:8931/mcp", "insecure_tls": True},
+                "adapters": [
+                    {
+                        "type": "artifact_producer",
+                        "tools": ["make"],
+                        "output_path_argument": "filename",
+                        "output_locator": {"mode": "structured", "output_path_key": None},
+                    }
+                ],
+            }
+        ],
+    }
+    loaded = load_with_notes(adapter_file(tmp_path, **more), environment={})
+    assert [note for note in loaded.notes if "left out" in note or "insecure_tls" in note] == []
+    assert loaded.config.servers[0].adapters[0].output_locator.mode == "structured"
+
+
+def test_certificates_are_checked_whatever_it_says_and_that_is_said(tmp_path: Path) -> None:
+    server = {
+        "id": "a",
+        "mount_path": "/mcp/a",
+        "upstream": {"url": "https://a/mcp", "insecure_tls": True},
+    }
+    notes = load_with_notes(adapter_file(tmp_path, servers=[server]), environment={}).notes
+    assert any("`servers[0].upstream.insecure_tls`" in note and "SSL_CERT_FILE" in note for note in notes)
 
 
 def _kept(file: Path, **environment: str) -> tuple[Path, list[str]]:

@@ -12,6 +12,7 @@ from typing import Any, cast
 from mooring.config import adapter_keys as keys
 from mooring.config import adapter_values
 from mooring.config.locations import AdapterPlaces
+from mooring.config.policy_rules import has_telemetry
 from mooring.config.problems import KeyPath, key_text
 from mooring.config.source import Document
 
@@ -35,6 +36,7 @@ class _Translation:
         self._given = cast("Json", document.value)
         self._core = _object(self._given.get("core"))
         self._made: Json = {"mooring": 1}
+        self._notes: list[str] = []
         self._ignored: list[str] = []
 
     def run(self) -> tuple[str, ...]:
@@ -47,12 +49,13 @@ class _Translation:
                 self._report((name,), "is not a section of a Remote MCP Adapter configuration")
                 continue
             self._section((name,), cast("Json", section))
-        notes = [*self._listen(), *self._auth(), *self._state()]
+        notes = [*self._listen(), *self._auth(), *self._state(), *self._figures()]
         self._made.setdefault("core", {})["sanitize"] = self._sanitizing(None, {})
         self._rename(("core", "sanitize"), ("core", "tool_metadata_sanitization"))
         entries = cast("list[Any]", self._given["servers"])
         self._made["servers"] = [self._server(index, entry) for index, entry in enumerate(entries)]
         self._document.value = self._made
+        notes += self._notes
         if self._ignored:
             notes.append(f"these keys have no meaning here and were left out: {', '.join(self._ignored)}")
         return tuple(notes)
@@ -77,8 +80,18 @@ class _Translation:
                 self._section(here, self._object_at(here, value))
             elif key not in keys.KNOWN.get(path, ()):
                 self._report(here, "is not a key of a Remote MCP Adapter configuration: remove it")
-            elif here not in _HARMLESS or value != _HARMLESS[here]:
+            elif self._asks(here, value):
                 self._ignore(here)
+
+    def _asks(self, path: KeyPath, value: Any) -> bool:
+        """Whether a key without a counterpart asks for anything."""
+        if value is None or value == [] or (path in _HARMLESS and value == _HARMLESS[path]):
+            return False
+        if path[0] == "telemetry":
+            return bool(_object(self._given["telemetry"]).get("enabled"))
+        if path[:2] == ("state_persistence", "redis"):
+            return _object(self._given["state_persistence"]).get("type") == "redis"
+        return True
 
     def _object_at(self, path: KeyPath, value: Any) -> Json:
         if not isinstance(value, dict):
@@ -145,6 +158,23 @@ class _Translation:
         else:
             said = f"not where servers can read it{'' if named else f'; {key} chooses another folder'}"
         return [f"our own state is kept in `{own}`, {said}"]
+
+    def _figures(self) -> list[str]:
+        """Its telemetry is figures for a collector; ours go there too, if it takes them over HTTP."""
+        given = _object(self._given.get("telemetry"))
+        if not given.get("enabled"):
+            return []
+        if given.get("transport", "grpc") != "http":
+            wanted = "set `telemetry.transport` to `http`, and `telemetry.endpoint` to the address for that"
+            return [f"figures are not sent: collectors get them over HTTP from here; {wanted} (port 4318)"]
+        if not has_telemetry():
+            return ["figures are not sent (`telemetry`): install `mooring[telemetry]`"]
+        endpoint = given.get("endpoint") or "http://localhost:4318/v1/metrics"
+        self._move(("telemetry", "endpoint"), ("telemetry", "otlp_endpoint"), _base_of(endpoint))
+        self._move(("telemetry", "headers"), ("telemetry", "otlp_headers"), given.get("headers") or {})
+        self._put(("telemetry", "otlp_signals"), ["metrics"])
+        self._put(("telemetry", "service_name"), given.get("service_name", "remote-mcp-adapter"))
+        return []
 
     # What core says and a server may say otherwise
 
@@ -255,8 +285,11 @@ class _Translation:
                 case "client_headers":
                     self._client_headers(here, _object(value), path, made)
                 case "insecure_tls":
-                    if value not in (False, None):
-                        self._ignore(here)
+                    if value and not str(given.get("url")).startswith("http://"):
+                        self._notes.append(
+                            f"`{key_text(here)}` is not followed, certificates are checked: name your own "
+                            "authority in the environment variable `SSL_CERT_FILE`"
+                        )
                 case "transport":
                     pass
                 case _:
@@ -331,10 +364,14 @@ _HARMLESS: dict[KeyPath, Any] = {
     ("artifacts", "uri_scheme"): "artifact://",
     ("core", "code_mode_enabled"): False,
     ("core", "shorten_descriptions"): False,
-    ("telemetry", "enabled"): False,
     ("core", "cors", "allow_credentials"): False,
 }
 """What asks for nothing."""
+
+
+def _base_of(endpoint: str) -> str:
+    """Where a collector is, without the place for figures in it."""
+    return endpoint.rstrip("/").removesuffix("/v1/metrics")
 
 
 def _object(value: Any) -> Json:

@@ -61,6 +61,8 @@ PING: Final = (
     "enabled", "interval_seconds", "timeout_seconds", "failure_threshold", "open_cooldown_seconds",
     "half_open_probe_allowance",
 )  # fmt: skip
+FIGURES: Final = ("enabled", "transport", "endpoint", "insecure", "headers", "service_name")
+"""What of its telemetry is read together."""
 CORS: Final[dict[str, list[str]]] = {
     "allowed_origins": [],
     "allowed_methods": ["POST", "GET", "OPTIONS"],
@@ -69,12 +71,11 @@ CORS: Final[dict[str, list[str]]] = {
 """Its defaults."""
 KNOWN: Final[dict[KeyPath, tuple[str, ...]]] = {
     ("telemetry",): (
-        "enabled", "transport", "endpoint", "logs_endpoint", "insecure", "headers", "export_interval_seconds",
-        "export_timeout_seconds", "max_queue_size", "queue_batch_size", "periodic_flush_seconds",
-        "shutdown_drain_timeout_seconds", "drop_on_queue_full", "flush_on_shutdown", "flush_on_terminate",
-        "emit_logs", "log_batch_max_queue_size", "log_batch_max_export_batch_size",
-        "log_batch_schedule_delay_millis", "log_batch_export_timeout_millis", "service_name",
-        "service_namespace",
+        "logs_endpoint", "export_interval_seconds", "export_timeout_seconds", "max_queue_size",
+        "queue_batch_size", "periodic_flush_seconds", "shutdown_drain_timeout_seconds", "drop_on_queue_full",
+        "flush_on_shutdown", "flush_on_terminate", "emit_logs", "log_batch_max_queue_size",
+        "log_batch_max_export_batch_size", "log_batch_schedule_delay_millis",
+        "log_batch_export_timeout_millis", "service_namespace",
     ),
     ("state_persistence",): (
         "type", "refresh_on_startup", "snapshot_interval_seconds", "unavailable_policy", "reconciliation",
@@ -114,6 +115,7 @@ READ_APART: Final[dict[KeyPath, tuple[str, ...]]] = {
     ("core", "tool_metadata_sanitization"): tuple(SANITIZING),
     ("core", "tool_description_policy"): ("mode", "max_tool_description_chars"),
     ("core", "upstream_ping"): tuple(BREAKER),
+    ("telemetry",): FIGURES,
     ("storage",): ("root",),
     ("state_persistence", "disk"): ("local_path",),
 }  # fmt: skip

@@ -166,6 +166,8 @@ _SECTIONS: Final[dict[str, dict[str, Kind]]] = {
     "telemetry": {
         "enabled": _FLAG,
         "transport": _one_of("grpc", "http"),
+        "endpoint": _TEXT,
+        "service_name": _TEXT,
         "insecure": _FLAG,
         "drop_on_queue_full": _FLAG,
         "flush_on_shutdown": _FLAG,

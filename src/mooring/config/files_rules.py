@@ -36,7 +36,9 @@ def adapter(entry: Adapter) -> Findings:
     for index, text in enumerate(entry.file_path_argument):
         if wrong := _wrong_path(text):
             yield ("file_path_argument", index), wrong
-    output = entry.output_path_argument
+    output, located = entry.output_path_argument, entry.output_locator
+    if output is None and located.mode == "structured" and located.output_path_key is None:
+        yield ("output_locator",), "needs the key `output_path_key` in the mode `structured`"
     if output is not None and (wrong := _wrong_path(output)):
         yield ("output_path_argument",), wrong
     if output is not None and "[" in output:
@@ -44,8 +46,6 @@ def adapter(entry: Adapter) -> Findings:
 
 
 def locator(entry: Locator) -> Findings:
-    if entry.mode == "structured" and entry.output_path_key is None:
-        yield (), "needs the key `output_path_key` in the mode `structured`"
     if entry.output_path_key is not None and (wrong := _wrong_path(entry.output_path_key)):
         yield ("output_path_key",), wrong
     for index, text in enumerate(entry.output_path_regexes):

@@ -105,8 +105,13 @@ def _plugin(plugin: Plugin) -> Findings:
         yield ("name",), str(missing)
 
 
+def has_telemetry() -> bool:
+    """Whether the packages for traces and figures are here."""
+    return importlib.util.find_spec("opentelemetry.sdk") is not None
+
+
 def _telemetry(section: Telemetry) -> Findings:
-    if section.otlp_endpoint is not None and importlib.util.find_spec("opentelemetry.sdk") is None:
+    if section.otlp_endpoint is not None and not has_telemetry():
         yield ("otlp_endpoint",), "needs more packages: install `mooring[telemetry]`"
 
 
