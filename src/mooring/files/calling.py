@@ -70,32 +70,18 @@ class FileCalls:
         found = list(places(arguments, files))
         scope, view = self._place_of(exchange, found)
         try:
-            if not found:
-                return await self._go_on(exchange, handler, files, arguments, scope, view)
-            used = await self._resolver.resolve(found, scope, view)
+            used = await self._resolver.resolve(found, scope, view) if found else []
             self._store.hold(used)
             try:
-                return await self._go_on(exchange, handler, files, arguments, scope, view)
+                if files.producers and self._files.artifacts_enabled:
+                    return await self._produce(exchange, handler, files.producers, arguments, scope, view)
+                if arguments.values:
+                    arguments.put_back()
+                return await handler(exchange)
             finally:
                 self._store.let_go(used)
         except FileFault as error:
             return answers.own_tool_error(str(error))
-
-    async def _go_on(
-        self,
-        exchange: Exchange,
-        handler: Handler,
-        files: ToolFiles,
-        arguments: Arguments,
-        scope: str | None,
-        view: str,
-    ) -> Answer | None:
-        """Its handles are files now; the rest of the call."""
-        if files.producers and self._files.artifacts_enabled:
-            return await self._produce(exchange, handler, files.producers, arguments, scope, view)
-        if arguments.values:
-            arguments.put_back()
-        return await handler(exchange)
 
     async def server_has_tasks(self, client: Client) -> bool:
         found = await self.server.upstream.learn(client)

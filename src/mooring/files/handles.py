@@ -16,6 +16,8 @@ _WORD: Final = r"[0-9a-f]{16,64}"
 _PATTERN: Final = re.compile(
     rf"(upload|artifact|result)://sessions/({_WORD})/({_WORD})(?:/([^/?#\s]{{1,600}}))?", re.ASCII
 )
+MAX_CHARS: Final = 800
+"""More than the pattern can match."""
 _SCOPE: Final = re.compile(_WORD, re.ASCII)
 
 
@@ -45,6 +47,11 @@ def quoted(name: str) -> str:
 
 def parse(text: str) -> Handle | None:
     """What this text refers to, if it is a handle at all."""
+    return _parse(text) if len(text) <= MAX_CHARS else None  # nothing longer is worth remembering
+
+
+@lru_cache(maxsize=1024)
+def _parse(text: str) -> Handle | None:
     match = _PATTERN.fullmatch(text)
     if match is None:
         return None

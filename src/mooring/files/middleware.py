@@ -193,21 +193,26 @@ class FileAdapters:
         """What clients call the tool that says where to upload."""
         return None if self._upload_tool is None else self.shown(self._upload_tool)
 
-    async def _call_tool(self, exchange: Exchange, handler: Handler) -> Answer | None:
+    def _call_tool(self, exchange: Exchange, handler: Handler) -> Awaitable[Answer | None]:
         normalize(exchange)  # a tool with an adapter must not hide behind the name of another
         name = exchange.read_name() or ""
         results = self._results
         if self._is_own(name) and exchange.read_params().request_state:
-            return await handler(exchange)  # a call that waits for its approval goes on, or there is none
+            return handler(exchange)  # a call that waits for its approval goes on, or there is none
         if name and name == self._upload_tool:
-            return await self._answer_upload_url(exchange)
+            return self._answer_upload_url(exchange)
         if results is None:
-            return await self._calls.call(exchange, handler, name)
+            return self._calls.call(exchange, handler, name)
         scope = self._scopes.of_client(exchange.client, self._files.id)
         if results.is_own(name):
-            return await results.answer(name, _arguments(exchange), scope)
+            return results.answer(name, _arguments(exchange), scope)
         if not results.rules.concerns(name):
-            return await self._calls.call(exchange, handler, name)
+            return self._calls.call(exchange, handler, name)
+        return self._call_and_shorten(exchange, handler, name, results, scope)
+
+    async def _call_and_shorten(
+        self, exchange: Exchange, handler: Handler, name: str, results: ResultKeeper, scope: str | None
+    ) -> Answer | None:
         exchange.relayable = False
         answer = await self._calls.call(exchange, handler, name)
         if answer is None or answer.error or not answer.result:

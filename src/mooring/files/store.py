@@ -50,7 +50,9 @@ class StoreRules:
         return min(self.upload.ttl_seconds, self.artifact.ttl_seconds, self.result.ttl_seconds)
 
     def of(self, kind: Kind) -> KeepingRule:
-        return {"upload": self.upload, "artifact": self.artifact, "result": self.result}[kind]
+        if kind == "upload":
+            return self.upload
+        return self.artifact if kind == "artifact" else self.result
 
 
 class FileStore:
