@@ -48,3 +48,13 @@ def harbour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harbour]:
 def folder(tmp_path: Path) -> Path:
     """Short enough for a Unix socket."""
     return tmp_path
+
+
+@pytest.fixture(params=["changed", "removed"])
+def fate(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(tmp_path / "journal")

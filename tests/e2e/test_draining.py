@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,11 +12,11 @@ from typing import Any
 import pytest
 from tests.e2e.test_resuming import call_stream, first_id, messages, resumed
 from tests.support.channels import Response, http_request
-from tests.support.gateway import Gateway, Journal, ask_socket, http_server, running_gateway, stdio_server
+from tests.support.draining import ANSWER, Slow, asked, bearer, drain, ended, forget_session, post
+from tests.support.gateway import Gateway, Journal, http_server, running_gateway, stdio_server
 from tests.support.peers import (
     ModernHttpPeer,
     ModernStdioPeer,
-    Pending,
     SsePeer,
     StdioPeer,
     StreamablePeer,
@@ -28,56 +26,8 @@ from tests.support.waiting import LIMIT_SECONDS, eventually
 from mooring.policy.authentication.api_keys import KeyStore
 
 Json = dict[str, Any]
-ANSWER: Json = {"action": "accept", "content": {"colour": "blue"}}
 LEGACY = [StreamablePeer, SsePeer, StdioPeer]
 MODERN = [ModernHttpPeer, ModernStdioPeer]
-
-
-class Slow:
-    """A client's user, who answers when the test wants it."""
-
-    def __init__(self) -> None:
-        self.asked = threading.Event()
-        self.ready = threading.Event()
-        self.handlers = {"elicitation/create": self.answer}
-
-    def answer(self, _: Json) -> Json:
-        self.asked.set()
-        assert self.ready.wait(LIMIT_SECONDS)
-        return ANSWER
-
-
-@pytest.fixture(params=["changed", "removed"])
-def fate(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path / "journal")
-
-
-def drain(gateway: Gateway, fate: str, **settings: Any) -> None:
-    """Reload, and wait until what was there begins nothing more; its last calls still run."""
-    file = gateway.folder / "mooring.yaml"
-    config = json.loads(file.read_text())
-    servers = [
-        {**entry, "timeouts": {"call_seconds": 77}} for entry in config["servers"] if fate == "changed"
-    ]
-    file.write_text(json.dumps({**config, "servers": servers, **settings}))
-    os.kill(gateway.process.pid, signal.SIGHUP)
-    count = len(servers)
-
-    def is_under_way() -> bool:
-        found = ask_socket(gateway.socket, "/api/v1/status")["servers"]
-        return len(found) == count and not any(entry["in_flight"] for entry in found)
-
-    eventually(is_under_way, "the new configuration to be in force")
-    assert "was reloaded" not in gateway.log()
-
-
-def ended(gateway: Gateway) -> None:
-    eventually(lambda: "was reloaded" in gateway.log(), "the end of the drain")
 
 
 @pytest.mark.parametrize("kind", LEGACY)
@@ -108,12 +58,6 @@ def one_server(transport: str, journal: Journal, **more: Any) -> Iterator[Json]:
     else:
         with http_server("one", journal.path, **more) as server:
             yield server
-
-
-def forget_session(peer: Any) -> None:
-    """It ended with its server; there is nothing left to take leave of."""
-    if isinstance(peer, StreamablePeer):
-        peer.channel.session = None
 
 
 @pytest.mark.parametrize("kind", LEGACY)
@@ -181,10 +125,6 @@ def test_the_state_of_a_call_that_waits_opens_the_way_for_nothing_else(
         result = peer.start("tools/call", {**asking, **state}).result()
         assert result["structuredContent"] == {"heard": ANSWER}
         ended(gateway)
-
-
-def post(peer: StreamablePeer, message: Json | list[Json], **headers: str) -> Response:
-    return http_request(peer.channel.url, "POST", message, {**peer.headers_for({}), **headers})
 
 
 def test_nothing_begins_at_an_address_whose_server_is_on_its_way_out(
@@ -281,38 +221,9 @@ def test_whoever_ends_a_session_ends_its_calls_at_a_server_on_its_way_out(
         forget_session(peer)
 
 
-class QuietPeer(StreamablePeer):
-    """A client that leaves the answers to the test; `shown` are headers of all of its requests."""
-
-    shown: Json = {}  # noqa: RUF012 - a test makes a class with others
-
-    def headers_for(self, message: Json) -> Json:
-        return {**super().headers_for(message), **self.shown}
-
-    def serve(self, message: Json) -> None:
-        self.heard.append(message)
-
-
-def bearer(key: str) -> Json:
-    return {"Authorization": f"Bearer {key}"}
-
-
 def keys(folder: Path, *names: str) -> list[str]:
     store = KeyStore(folder / "data" / "keys.json")
     return [store.create(name, scopes=(), servers=(), expires=None)[1] for name in names]
-
-
-@contextmanager
-def asked(
-    gateway: Gateway, shown: Json | None = None, version: str = "2025-11-25"
-) -> Iterator[tuple[QuietPeer, Pending, Json]]:
-    """A client whose call waits for an answer, and that answer."""
-    kind = type("Peer", (QuietPeer,), {"shown": shown or {}})
-    with kind(gateway, "one", version, handlers=Slow().handlers) as peer:
-        call = peer.start_tool("ask", {"kind": "elicitation"})
-        question = peer.wait_for("elicitation/create")[0]
-        yield peer, call, {"jsonrpc": "2.0", "id": question["id"], "result": ANSWER}
-        forget_session(peer)
 
 
 def test_a_batch_is_taken_if_nothing_in_it_begins(tmp_path: Path, journal: Journal, fate: str) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from tests.e2e.test_draining import ANSWER, Slow, asked, bearer, drain, ended, forget_session, post
 from tests.support.channels import http_request
+from tests.support.draining import ANSWER, Slow, asked, bearer, drain, ended, forget_session, post
 from tests.support.gateway import (
     Gateway,
     Journal,
@@ -26,16 +26,6 @@ from tests.support.waiting import LIMIT_SECONDS, eventually
 from tests.workloads.provider import token_provider
 
 Json = dict[str, Any]
-
-
-@pytest.fixture(params=["changed", "removed"])
-def fate(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-@pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    return Journal(tmp_path / "journal")
 
 
 def described(journal: Journal, name: str = "one", **fields: Any) -> Json:
