@@ -130,6 +130,8 @@ class UpstreamFailed(RpcError):
     """A server broke its side: `started` says whether the request may have begun to run there."""
 
     code = UPSTREAM_FAILED
+    noted = False
+    """Whether the server's health knows of it: all who waited for the same thing get the same error."""
 
     def __init__(self, message: str, *, started: bool = True) -> None:
         super().__init__(message)

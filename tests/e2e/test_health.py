@@ -15,6 +15,8 @@ from tests.support.waiting import eventually
 
 BAD = [sys.executable, "-S", str(SUPPORT / "bad_server.py"), "--transport", "stdio"]
 OPEN_SECONDS = 1.0
+STEADY_FAILURES = 5
+"""How many open the breaker where nothing else is said."""
 
 
 @pytest.fixture
@@ -96,6 +98,43 @@ def test_a_probe_that_never_ends_does_not_lock_the_server_out_for_ever(
         eventually(lambda: gateway.in_flight("frail") == 0, "the probe to be over")
         eventually(lambda: succeeds(peer), "the next probe")
         assert gateway.status("frail")["state"] == "up"
+
+
+STARTS_LATE_AND_DIES = """
+import pathlib, sys, time
+while not pathlib.Path(sys.argv[1]).exists():
+    time.sleep(0.01)
+sys.exit("no luck today")
+"""
+
+
+@pytest.mark.parametrize("method", ["tools/list", "server/discover"])
+def test_a_start_that_fails_is_one_failure_however_many_wait_for_it(tmp_path: Path, method: str) -> None:
+    gate, callers = tmp_path / "gate", 8
+    server = {
+        "id": "frail",
+        "workload": {"run": [sys.executable, "-S", "-c", STARTS_LATE_AND_DIES, str(gate)], "era": "legacy"},
+        "share": "global",
+        "breaker": {"failures": callers, "open_seconds": 600},
+    }
+    with running_gateway(tmp_path, [server]) as gateway, ModernHttpPeer(gateway, "frail") as peer:
+        calls = [peer.start(method) for _ in range(callers)]
+        eventually(lambda: gateway.in_flight("frail") == callers, "all of them to wait")
+        gate.touch()
+        for call in calls:
+            assert "error" in call.answer()
+        assert gateway.status("frail")["errors"] >= callers
+        assert len(health(gateway)["reasons"]) == 1  # and none that says for how long it is not tried
+
+
+def test_a_death_is_one_failure_however_many_calls_it_ends(gateway: Gateway) -> None:
+    with ModernHttpPeer(gateway, "steady") as peer:
+        calls = [peer.start_tool("silent") for _ in range(STEADY_FAILURES)]
+        eventually(lambda: gateway.in_flight("steady") == len(calls), "all of them to run")
+        calls.append(peer.start_tool("die"))
+        for call in calls:
+            assert "error" in call.answer()
+        assert peer.tool("good")
 
 
 def test_an_error_of_a_tool_is_no_failure_of_its_server(tmp_path: Path) -> None:

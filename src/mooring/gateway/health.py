@@ -12,6 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from mooring.errors import UpstreamFailed
+
 RECENT_SECONDS: Final = 300.0
 """How long a success counts as a sign of life."""
 
@@ -83,6 +85,15 @@ class Health:
             self._opened_at = now
             self._probing_since = None
             self.tripped = True
+
+    def failed_with(self, error: UpstreamFailed, now: float) -> None:
+        """A start that fails, or a death, is one failure, however many calls it costs."""
+        if error.noted:
+            self.calls += 1
+            self.errors += 1
+        else:
+            error.noted = True
+            self.failed(now, str(error))
 
     def blocked_for(self, now: float) -> float:
         """Seconds until a call may be tried again; 0 lets this one through (as the probe, when half open)."""

@@ -226,7 +226,7 @@ class SessionPool:
             except LoginNeeded:
                 raise
             except UpstreamFailed as error:
-                self.health.failed(monotonic(), str(error))
+                self.health.failed_with(error, monotonic())
                 raise
             self.health.succeeded(monotonic())
             assert session.profile is not None

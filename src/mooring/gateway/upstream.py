@@ -120,7 +120,7 @@ class Upstream(SessionPool):
             self._forget_lost(error)
         if not (isinstance(error, HttpRefused) and error.http_status < 500):
             # A refusal says something about the request, not about the server.
-            self.health.failed(monotonic(), str(error))
+            self.health.failed_with(error, monotonic())
 
     def _forget_lost(self, error: SessionLost) -> None:
         """The server has forgotten one of our sessions; `error` comes from its wire."""

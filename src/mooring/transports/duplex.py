@@ -220,9 +220,10 @@ class DuplexWire(ABC):
             return
         self._lost = reason
         self.forget_part()
+        died = SessionDied(reason)  # the same for all: it happened once
         for _, future in self._waiting.values():
             if not future.done():
-                future.set_exception(SessionDied(reason))
+                future.set_exception(died)
         self._events.on_lost(reason)
 
 
