@@ -13,6 +13,7 @@ from mooring.protocol.sse import Event, EventPart, EventReader, EventTooLarge
 from mooring.transports.http_response import Response
 from mooring.transports.large_answers import PartRelay, shows_completion
 from mooring.transports.large_messages import LargeMessage
+from mooring.transports.reopening import Reopening
 from mooring.transports.spool import SPILL_BYTES
 from mooring.transports.wire import Answer, Leg, WireEvents
 
@@ -186,9 +187,11 @@ class AnswerStream:
 class UnsolicitedStream:
     """The standalone stream: whatever arrives belongs to no request. `ended` gives the last event's id."""
 
-    def __init__(self, events: WireEvents, response: Response, max_bytes: int) -> None:
+    def __init__(self, events: WireEvents, response: Response, max_bytes: int, reopening: Reopening) -> None:
+        """`reopening` is told what came."""
         self.ended: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._events = events
+        self._reopening = reopening
         self._reader = EventReader(max_bytes)
         response.attach(self._on_data, self._on_end)
         self.ended.add_done_callback(lambda _: response.abort())
@@ -202,7 +205,10 @@ class UnsolicitedStream:
             return
         for event in events:
             if event.data:
+                self._reopening.heard()
                 self._on_message(event.data)
+            if isinstance(event, Event) and event.retry is not None:
+                self._reopening.wished(event.retry)
 
     def _on_message(self, data: bytes) -> None:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from time import monotonic
 from typing import Final
 
 from mooring.errors import RpcError, SessionDied, UpstreamFailed, UpstreamUnavailable
@@ -14,6 +15,7 @@ from mooring.transports.http_client import ClientPool, Response
 from mooring.transports.http_errors import ConnectFailed, ConnectionLost, TransportError
 from mooring.transports.large_answers import Collector
 from mooring.transports.large_messages import LargeMessage
+from mooring.transports.reopening import Reopening
 from mooring.transports.spool import SPILL_BYTES
 from mooring.transports.wire import Answer, Leg, Relay, SessionLost, WireEvents
 
@@ -36,8 +38,6 @@ RETRY_MILLISECONDS: Final = 1000
 """How long to wait before polling a stream again when the server expressed no wish."""
 POLLS_IN_VAIN: Final = 5
 """A stream that was resumed this often without one new event is given up."""
-STREAM_RETRY_SECONDS: Final = (0.5, 30.0)
-"""First and longest wait before the standalone stream is opened again."""
 
 
 class StreamableWire:
@@ -287,9 +287,10 @@ class StreamableWire:
             self._listening = None
 
     async def _listen(self) -> None:
-        wait, longest = STREAM_RETRY_SECONDS
+        reopening = Reopening()
         last_id: str | None = None
         while True:
+            open_seconds = 0.0
             try:
                 headers = self._get_headers
                 if last_id is not None:
@@ -305,10 +306,11 @@ class StreamableWire:
                     if response.status == 404 and self.session_id is not None:
                         self._events.on_lost("the server has forgotten the session")
                     return  # 405: the server has no such stream, which the specification allows
-                wait = STREAM_RETRY_SECONDS[0]
-                last_id = await UnsolicitedStream(self._events, response, self._max_bytes).ended or last_id
-            await asyncio.sleep(wait)
-            wait = min(wait * 2, longest)
+                opened = monotonic()
+                stream = UnsolicitedStream(self._events, response, self._max_bytes, reopening)
+                last_id = await stream.ended or last_id
+                open_seconds = monotonic() - opened
+            await asyncio.sleep(reopening.wait_after(open_seconds))
 
 
 class HttpRefused(UpstreamFailed):
