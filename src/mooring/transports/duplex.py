@@ -24,6 +24,8 @@ from mooring.transports.wire import Answer, Leg, WireEvents
 
 FORGOTTEN_KEPT: Final = 256
 """How many ids of abandoned requests are remembered, so that their late answers are not called noise."""
+UNANSWERED_KEPT: Final = 1024
+"""How many of them are known one by one to be unanswered; whoever has given up more is never sure again."""
 _ANSWER_HEAD: Final = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,19})\s*,')
 PROBE: Final = "server/discover"
 """A server that never answers it asks nothing on its behalf either."""
@@ -46,6 +48,7 @@ class DuplexWire(ABC):
         self._waiting: dict[int, tuple[Leg, asyncio.Future[Answer]]] = {}
         self._forgotten: deque[int] = deque(maxlen=FORGOTTEN_KEPT)
         self._unanswered: set[int] = set()
+        self._lost_count = False
         self._gave_up_at = 0.0
         self._lost: str | None = None
         self._large: LargeMessage | None = None
@@ -70,12 +73,12 @@ class DuplexWire(ABC):
     @property
     def has_given_up(self) -> bool:
         """Whether the server may still be working on a request that nobody waits for any more."""
-        return bool(self._unanswered)
+        return self._lost_count or bool(self._unanswered)
 
     @property
     def gave_up_lately(self) -> bool:
         """The same, for a server that stops when it is told to: as specified, it never answers after that."""
-        return bool(self._unanswered) and monotonic() - self._gave_up_at < GIVEN_UP_SECONDS
+        return self.has_given_up and monotonic() - self._gave_up_at < GIVEN_UP_SECONDS
 
     @property
     def in_flight(self) -> list[Leg]:
@@ -103,12 +106,19 @@ class DuplexWire(ABC):
         except asyncio.CancelledError:
             self._forgotten.append(number)
             if leg.method != PROBE:
-                self._unanswered.add(number)
-                self._gave_up_at = monotonic()
+                self._give_up(number)
             await self._tell_cancelled(number)
             raise
         finally:
             del self._waiting[number]
+
+    def _give_up(self, number: int) -> None:
+        self._gave_up_at = monotonic()
+        if self._lost_count or len(self._unanswered) >= UNANSWERED_KEPT:
+            self._lost_count = True
+            self._unanswered.clear()
+        else:
+            self._unanswered.add(number)
 
     async def _tell_cancelled(self, number: int) -> None:
         notice = jsonrpc.notification("notifications/cancelled", b'{"requestId":%d}' % number)
