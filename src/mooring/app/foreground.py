@@ -105,7 +105,8 @@ async def _follow_file(gateway: Gateway, watch: Watched | None, load: Load, aske
     known = seen = watch.stamp if watch is not None else None
     while True:
         with suppress(TimeoutError):
-            await asyncio.wait_for(asked.wait(), WATCH_SECONDS)
+            async with asyncio.timeout(WATCH_SECONDS):
+                await asked.wait()
         before, seen = seen, _stamp(watch.path) if watch is not None else None
         if asked.is_set() or (seen == before and seen not in (known, None)):
             asked.clear()

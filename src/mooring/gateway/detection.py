@@ -106,7 +106,8 @@ class Detector:
         leg = Leg("server/discover", PROBE, _ignore)
         leg.headers = routing_headers.write(LATEST_MODERN, "server/discover", None)
         try:
-            return _read_probe(await asyncio.wait_for(_quietly(wire, leg), PROBE_SECONDS)) is not None
+            async with asyncio.timeout(PROBE_SECONDS):
+                return _read_probe(await _quietly(wire, leg)) is not None
         except (UpstreamUnavailable, TimeoutError):
             return True
 

@@ -221,14 +221,15 @@ class LegacySession(UpstreamSession):
 
     async def _cancel_task(self, wanted: bytes) -> None:
         with suppress(UpstreamFailed, TimeoutError):
-            await asyncio.wait_for(self.request("tasks/cancel", wanted), CANCEL_SECONDS)
+            async with asyncio.timeout(CANCEL_SECONDS):
+                await self.request("tasks/cancel", wanted)
 
     async def _tell_cancelled(self, request_id: bytes) -> None:
         notice = jsonrpc.notification("notifications/cancelled", b'{"requestId":%b}' % request_id)
-        with suppress(
-            UpstreamFailed, TimeoutError
-        ):  # it was a courtesy; nobody waits for the answer any more
-            await asyncio.wait_for(self.wire.send(notice), CANCEL_SECONDS)
+        # It was a courtesy; nobody waits for the answer any more.
+        with suppress(UpstreamFailed, TimeoutError):
+            async with asyncio.timeout(CANCEL_SECONDS):
+                await self.wire.send(notice)
 
     async def notify(self, client: Client, envelope: Envelope, data: bytes) -> None:
         """A notification of the client; the ones that only its own session may hear stay out of shared
@@ -240,7 +241,8 @@ class LegacySession(UpstreamSession):
         """A request of our own; a server that does not answer it must not hold up whoever needs it."""
         try:
             leg = Leg(method, params, self.on_unsolicited)
-            return await asyncio.wait_for(self.wire.request(leg), OWN_REQUEST_SECONDS)
+            async with asyncio.timeout(OWN_REQUEST_SECONDS):
+                return await self.wire.request(leg)
         except TimeoutError:
             raise UpstreamFailed(f"the server did not answer `{method}`") from None
 

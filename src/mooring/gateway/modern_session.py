@@ -315,7 +315,8 @@ class ModernSession(UpstreamSession):
         if self.wire.correlates:
             leg.headers = routing_headers.write(self.version, method, None)
         try:
-            return await asyncio.wait_for(self.wire.request(leg), OWN_REQUEST_SECONDS)
+            async with asyncio.timeout(OWN_REQUEST_SECONDS):
+                return await self.wire.request(leg)
         except TimeoutError:
             raise UpstreamFailed(f"the server did not answer `{method}`") from None
 

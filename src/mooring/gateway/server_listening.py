@@ -43,7 +43,8 @@ class Listening:
 
     async def acknowledged(self) -> Filter:
         try:
-            await asyncio.wait_for(self._acknowledged.wait(), ACKNOWLEDGED_SECONDS)
+            async with asyncio.timeout(ACKNOWLEDGED_SECONDS):
+                await self._acknowledged.wait()
         except TimeoutError:
             self._session.on_noise(b"", "the server did not acknowledge `subscriptions/listen`")
         return self.granted

@@ -201,7 +201,8 @@ class SessionPool:
         if self.folders_for is not None and opening.asker is not None:
             opening = replace(opening, folders=await self.folders_for(opening.asker))
         try:
-            session = await asyncio.wait_for(self._detector.open(opening), self.policy.connect_seconds)
+            async with asyncio.timeout(self.policy.connect_seconds):
+                session = await self._detector.open(opening)
         except TimeoutError:
             raise UpstreamUnavailable(
                 f"`{self.server_id}` did not answer within {self.policy.connect_seconds:g} s"

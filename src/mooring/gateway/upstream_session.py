@@ -199,4 +199,6 @@ async def _take_back(
     asked: asyncio.Future[Answer], cancel: Callable[[Answer], Coroutine[Any, Any, None]]
 ) -> None:
     with suppress(TimeoutError, RpcError):  # nobody waits for it any more
-        await cancel(await asyncio.wait_for(asked, FAREWELL_SECONDS))
+        async with asyncio.timeout(FAREWELL_SECONDS):
+            answer = await asked
+        await cancel(answer)

@@ -124,7 +124,8 @@ class DuplexWire(ABC):
         notice = jsonrpc.notification("notifications/cancelled", b'{"requestId":%d}' % number)
         if self._lost is None:
             try:
-                await asyncio.wait_for(asyncio.shield(self._send_quietly(notice)), CANCEL_SECONDS)
+                async with asyncio.timeout(CANCEL_SECONDS):
+                    await asyncio.shield(self._send_quietly(notice))
             except TimeoutError:
                 self._events.on_noise(b"", "the server does not read its cancellations")
 

@@ -56,7 +56,8 @@ class SseWire(DuplexWire):
         self._response = response
         response.attach(self._on_data, self._on_end)
         try:
-            self._target = await asyncio.wait_for(self._endpoint, ENDPOINT_SECONDS)
+            async with asyncio.timeout(ENDPOINT_SECONDS):
+                self._target = await self._endpoint
         except TimeoutError:
             response.abort()
             raise UpstreamUnavailable("the server never named the endpoint to send to") from None

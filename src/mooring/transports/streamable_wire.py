@@ -36,6 +36,8 @@ REPEATABLE: Final = frozenset(
 ERROR_BODY_BYTES: Final = 64 * 1024
 RETRY_MILLISECONDS: Final = 1000
 """How long to wait before polling a stream again when the server expressed no wish."""
+END_SECONDS: Final = 2.0
+"""How long a server may take to hear that its session is over."""
 POLLS_IN_VAIN: Final = 5
 """A stream that was resumed this often without one new event is given up."""
 
@@ -187,7 +189,8 @@ class StreamableWire:
         if self.session_id is None:
             return
         try:
-            response = await asyncio.wait_for(self._exchange(b"DELETE", self._get_headers, b""), 2.0)
+            async with asyncio.timeout(END_SECONDS):
+                response = await self._exchange(b"DELETE", self._get_headers, b"")
             response.abort()
         except (RpcError, TimeoutError):
             pass  # it may be gone already; sessions expire on the server's side too
@@ -279,7 +282,8 @@ class StreamableWire:
         self.listen()
         if not self._heard.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._heard.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._heard.wait()
 
     def stop_listening(self) -> None:
         if self._listening is not None:

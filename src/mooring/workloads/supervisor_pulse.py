@@ -52,7 +52,8 @@ class Pulse:
             await self.greet()
             return
         try:
-            await asyncio.wait_for(_ping(session), ANSWER_SECONDS)
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await _ping(session)
         except TimeoutError:
             raise UpstreamFailed(f"no answer to a ping within {ANSWER_SECONDS:g} s") from None
 

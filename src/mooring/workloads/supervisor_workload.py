@@ -148,7 +148,8 @@ class Workload:
     async def changed(self, seconds: float) -> bool:
         """Wait for the next change of status; False when it did not come in time."""
         try:
-            await asyncio.wait_for(self._changed.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
         except TimeoutError:
             return False
         return True

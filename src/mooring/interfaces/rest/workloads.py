@@ -317,7 +317,8 @@ async def _follow(workload: Workload, kinds: tuple[Kind, ...], call: Call) -> No
     try:
         while not reply.closed and not workload.is_gone:
             with suppress(TimeoutError):
-                line = await asyncio.wait_for(queue.get(), 1.0)
+                async with asyncio.timeout(1.0):
+                    line = await queue.get()
                 if missed:
                     line = Line(line.time, "events", f"({missed} lines were missed)")
                     missed = 0
