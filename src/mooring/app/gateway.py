@@ -35,6 +35,7 @@ from mooring.gateway.interactions import Interactions
 from mooring.gateway.principal import ANONYMOUS, Caller, Principal
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
+from mooring.gateway.tasks import TaskTable
 from mooring.gateway.tracing import Tracer
 from mooring.gateway.upstream import Upstream
 from mooring.interfaces.door import Refused, local_principal
@@ -138,6 +139,8 @@ class Gateway:
             is_open=lambda: self._config.auth.mode == "none",
         )
         self._retiring: dict[Server, asyncio.Task[None]] = {}
+        self._handed_on: dict[str, TaskTable] = {}
+        """The tasks of servers that were taken out, for those which take their places."""
         self._described: WeakKeyDictionary[Server, _Described] = WeakKeyDictionary()
         self._stack = AsyncExitStack()
         self._url = ""
@@ -282,8 +285,10 @@ class Gateway:
     async def _let_end(self, taken: _TakenOut) -> None:
         """Who is being served by what was taken out gets the time to finish."""
         server = taken.server
-        deadline = monotonic() + STOP_SECONDS
-        while server.exchanges and monotonic() < deadline:  # noqa: ASYNC110 - nobody tells of the last
+        began = monotonic()
+        while server.exchanges or server.tasks.owes(server, began):
+            if monotonic() > began + STOP_SECONDS:
+                break
             await asyncio.sleep(SWEEP_SECONDS)
         self._app.part(server)
         if taken.workload is not None:
@@ -296,6 +301,8 @@ class Gateway:
     def _take_out(self, name: str, names: Collection[str], ports: Collection[int]) -> _TakenOut:
         entry, server = self._entries.pop(name), self.servers.pop(name)
         server.retire()
+        if name in names:
+            self._handed_on[name] = server.tasks
         self._app.see_out(name)
         self._sign_in.credentials.forget(name)
         front = self._fronts.see_out(name, names, ports)
@@ -466,6 +473,7 @@ class Gateway:
         upstream = Upstream(entry.id, dialer, pinned, policy, tracer)
         adapters = self._files.adapters(self._config, entry)
         server = Server(entry.id, upstream, self._interactions, tracer, [], self._store)
+        server.tasks = self._handed_on.pop(entry.id, server.tasks)
         server.session_idle_seconds = entry.timeouts.session_idle_seconds
         self._described[server] = described = _Described(entry, adapters)
         server.use(*self._chain_of(described))

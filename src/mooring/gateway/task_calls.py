@@ -54,6 +54,17 @@ class TaskCalls:
         exchange.deadline = exchange.final_deadline
         return await self._home.tasks.answer_legacy(exchange)
 
+    def knows(self, task_id: str | None) -> bool:
+        """Whether a task was started here, whoever keeps it."""
+        if task_id is None:
+            return False
+        return self._home.tasks.knows(task_id) or self._owners.has_met(task_id)
+
+    def begins_nothing(self, exchange: Exchange) -> bool:
+        """Whether a legacy request about tasks can be answered from what there is."""
+        session = self._home.upstream.session_if_open(exchange.client)
+        return is_ours(exchange) or (session is not None and session.lost is None)
+
     async def _has_tasks(self, client: Client) -> bool:
         """Whether the server itself has the tasks of 2025-11-25."""
         found = await self._home.upstream.learn(client)

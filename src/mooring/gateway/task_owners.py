@@ -8,7 +8,7 @@ may well be the server's.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -21,6 +21,7 @@ from mooring.protocol import jsonrpc, meta
 from mooring.protocol.subscriptions import Filter
 from mooring.transports.wire import Answer
 
+MET_KEPT: Final = 1_000
 Call = Callable[[Exchange], Awaitable[Answer]]
 
 
@@ -42,11 +43,19 @@ class TaskOwners:
     def __init__(self, upstream: Upstream, book: OwnerBook) -> None:
         self._upstream = upstream
         self._book = book
+        self._met: dict[str, None] = {}
+
+    def has_met(self, task_id: str) -> bool:
+        """Whether it was one of the last that were started here."""
+        return task_id in self._met
 
     async def learn(self, client: Client, answer: Answer) -> None:
         """An answer to a call may be a task that it has become, in the words of either era."""
         task_id = _created(answer) if answer.relay is None and not answer.error else None
         if task_id is not None:
+            self._met[task_id] = None
+            if len(self._met) > MET_KEPT:
+                del self._met[next(iter(self._met))]
             await self._book.own_task(self._place(client), task_id, client.principal)
 
     async def start(self, exchange: Exchange, call: Call) -> Answer:

@@ -20,7 +20,7 @@ from msgspec import Raw
 
 from mooring.errors import InvalidParams
 from mooring.gateway.clients import LegacyClient
-from mooring.gateway.exchange import ANONYMOUS, Client, Exchange, Sink
+from mooring.gateway.exchange import ANONYMOUS, Client, Exchange, Route, Sink
 from mooring.gateway.interactions import Interactions, SuspendedCall
 from mooring.protocol import jsonrpc, meta
 from mooring.protocol.jsonrpc import EMPTY
@@ -52,6 +52,7 @@ class TaskRecord:
         "created",
         "ended_at",
         "exchange",
+        "fetched",
         "finished",
         "id",
         "listeners",
@@ -69,6 +70,8 @@ class TaskRecord:
         self._answer: Answer | None = None
         self._result: bytes | Kept = b""
         self.finished = asyncio.Event()
+        self.fetched = False
+        """Its client knows the outcome."""
         self.listeners: list[Sink] = []
         """Those who wait for the result, in the session that the task is of."""
         self.unheard: list[bytes] = []
@@ -96,6 +99,13 @@ class TaskRecord:
             self.unheard.clear()
             self.ended_at = monotonic()
             self.finished.set()
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether there is an outcome that its client, which is still there, has not come for."""
+        client = self.exchange.client
+        is_gone = isinstance(client, LegacyClient) and client.closed
+        return self._answer is not None and not self.fetched and not is_gone
 
     @property
     def listener(self) -> Sink | None:
@@ -194,7 +204,7 @@ class TaskSink:
 
 
 class TaskTable:
-    """The tasks of one server."""
+    """The tasks of one server, and of those which it took the place of."""
 
     def __init__(self, interactions: Interactions) -> None:
         self._interactions = interactions
@@ -223,6 +233,16 @@ class TaskTable:
         if record is None or not record.is_of(client):
             raise InvalidParams("no such task")
         return record
+
+    def knows(self, task_id: str) -> bool:
+        return task_id in self._records
+
+    def owes(self, server: Route, since: float) -> bool:
+        """Whether a task of this server has ended since then whose client will still come for the outcome."""
+        return any(
+            record.is_owed and record.ended_at >= since and record.exchange.server is server
+            for record in self._records.values()
+        )
 
     @property
     def has_room(self) -> bool:
@@ -273,6 +293,7 @@ class TaskTable:
                 await record.finished.wait()
             finally:
                 record.listeners.remove(sink)
+        record.fetched = True
         answer = record.answer
         if answer is None:
             raise InvalidParams("the task was cancelled")
@@ -309,6 +330,7 @@ class TaskTable:
                 for name, (method, params, _) in parked.questions.items()
             }
         elif (answer := record.answer) is not None:
+            record.fetched = True
             name, value = ("error", answer.error) if answer.error else ("result", answer.result)
             detail[name] = Raw(bytes(value))
         return detail

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from mooring.errors import RpcError
 from mooring.gateway.clients import STANDALONE
 from mooring.gateway.principal import Caller
-from mooring.gateway.server import Server
+from mooring.gateway.server import LEGACY_TASK_METHODS, Server
 from mooring.gateway.sessions import SessionTable
 from mooring.interfaces.mcp_http import Headers
 from mooring.protocol import jsonrpc, meta
@@ -40,8 +40,8 @@ class WayOut:
         return handle
 
     def for_retries(self, own: Handler, otherwise: Handler) -> Handler:
-        """Lets modern clients through to their calls. Only where nobody took its place: whoever did knows
-        these calls too, and has the rules that hold now."""
+        """Lets modern clients through to their calls and tasks. Only where nobody took its place: whoever
+        did knows these too, and has the rules that hold now."""
 
         def handle(request: Request, reply: Reply, extra: Headers, caller: Caller) -> None:
             (own if self._is_retry(request) else otherwise)(request, reply, extra, caller)
@@ -58,7 +58,7 @@ class WayOut:
 
 
 def _begins_nothing(request: Request) -> bool:
-    """Whether it answers, cancels, ends the session, or picks up the stream of a call."""
+    """Whether it answers, cancels, asks for a task, ends the session, or picks up the stream of a call."""
     if request.method == b"GET":
         place = parse_event_id(request.header(b"last-event-id") or b"")
         return place is not None and place[0] != STANDALONE
@@ -73,4 +73,6 @@ def _begins_nothing(request: Request) -> bool:
 
 
 def _concerns_a_call(envelope: Envelope) -> bool:
-    return envelope.is_response or (envelope.is_notification and envelope.method == CANCELLED)
+    if envelope.is_request:
+        return envelope.method in LEGACY_TASK_METHODS
+    return envelope.is_response or envelope.method == CANCELLED
