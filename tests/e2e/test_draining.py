@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.e2e.test_resuming import call_stream, first_id, messages, resumed
 from tests.support.channels import Response, http_request
-from tests.support.draining import ANSWER, Slow, asked, bearer, drain, ended, forget_session, post
+from tests.support.draining import ANSWER, Slow, asked, bearer, drain, ended, forget_session, keys, post
 from tests.support.gateway import Gateway, Journal, http_server, running_gateway, stdio_server
 from tests.support.peers import (
     ModernHttpPeer,
@@ -22,8 +22,6 @@ from tests.support.peers import (
     StreamablePeer,
 )
 from tests.support.waiting import LIMIT_SECONDS, eventually
-
-from mooring.policy.authentication.api_keys import KeyStore
 
 Json = dict[str, Any]
 LEGACY = [StreamablePeer, SsePeer, StdioPeer]
@@ -219,11 +217,6 @@ def test_whoever_ends_a_session_ends_its_calls_at_a_server_on_its_way_out(
         ended(gateway)
         assert call.answers.empty()
         forget_session(peer)
-
-
-def keys(folder: Path, *names: str) -> list[str]:
-    store = KeyStore(folder / "data" / "keys.json")
-    return [store.create(name, scopes=(), servers=(), expires=None)[1] for name in names]
 
 
 def test_a_batch_is_taken_if_nothing_in_it_begins(tmp_path: Path, journal: Journal, fate: str) -> None:

@@ -9,12 +9,15 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from tests.support.channels import Response, http_request
 from tests.support.gateway import Gateway, ask_socket
 from tests.support.peers import Pending, StreamablePeer
 from tests.support.waiting import LIMIT_SECONDS, eventually
+
+from mooring.policy.authentication.api_keys import KeyStore
 
 Json = dict[str, Any]
 ANSWER: Json = {"action": "accept", "content": {"colour": "blue"}}
@@ -79,8 +82,18 @@ class QuietPeer(StreamablePeer):
         self.heard.append(message)
 
 
+def keys(folder: Path, *names: str) -> list[str]:
+    store = KeyStore(folder / "data" / "keys.json")
+    return [store.create(name, scopes=(), servers=(), expires=None)[1] for name in names]
+
+
 def bearer(key: str) -> Json:
     return {"Authorization": f"Bearer {key}"}
+
+
+def shown_as(headers: Json) -> type[QuietPeer]:
+    """Clients who show who they are."""
+    return type("Peer", (QuietPeer,), {"shown": headers})
 
 
 @contextmanager
@@ -88,8 +101,7 @@ def asked(
     gateway: Gateway, shown: Json | None = None, version: str = "2025-11-25"
 ) -> Iterator[tuple[QuietPeer, Pending, Json]]:
     """A client whose call waits for an answer, and that answer."""
-    kind = type("Peer", (QuietPeer,), {"shown": shown or {}})
-    with kind(gateway, "one", version, handlers=Slow().handlers) as peer:
+    with shown_as(shown or {})(gateway, "one", version, handlers=Slow().handlers) as peer:
         call = peer.start_tool("ask", {"kind": "elicitation"})
         question = peer.wait_for("elicitation/create")[0]
         yield peer, call, {"jsonrpc": "2.0", "id": question["id"], "result": ANSWER}

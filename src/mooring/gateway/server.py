@@ -135,12 +135,17 @@ class Server:
             self.use([self._refuse_anew, *self._chain], None, self.watch)
 
     def awaits(self, method: str | None, params: meta.Params) -> bool:
-        """Whether a modern request is the retry of a call that is under way here."""
+        """Whether a modern request is the retry of a call that is under way here, or about a task."""
+        if method in MODERN_TASK_METHODS:
+            return self._task_calls.knows(meta.text(params.task_id))
         return method in INPUT_METHODS and self.interactions.waits_at(self, params)
 
     async def _refuse_anew(self, exchange: Exchange, handler: Handler) -> Answer | None:
-        is_modern = exchange.client.era is Era.MODERN
-        if is_modern and self.awaits(exchange.method, exchange.read_params()):
+        if exchange.client.era is Era.MODERN:
+            is_known = self.awaits(exchange.method, exchange.read_params())
+        else:
+            is_known = exchange.method in LEGACY_TASK_METHODS and self._task_calls.begins_nothing(exchange)
+        if is_known:
             return await handler(exchange)
         raise UpstreamUnavailable(f"`{self.id}` was taken away or changed; connect again")
 
