@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
+import pty
 import socketserver
 import subprocess
 import sys
@@ -38,6 +40,7 @@ class StandIn(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         library = _example("library_server")
         self.path = path
         self.status: dict[str, Any] = {"version": "9.9", "uptime_seconds": 61, "servers": []}
+        self.workloads: list[dict[str, Any]] = []
         self.trace: list[dict[str, Any]] = []
         self.targets: list[str] = []
         self.accepted: list[dict[str, Any]] = []
@@ -57,6 +60,8 @@ def _handler(base: Any, stand_in: StandIn) -> Any:
             stand_in.targets.append(self.path)
             if self.path == "/api/v1/status":
                 return self.json(200, stand_in.status)
+            if self.path == "/api/v1/workloads":
+                return self.json(200, {"workloads": stand_in.workloads})
             if self.path.startswith("/api/v1/trace/library"):
                 return self.lines(stand_in.trace)
             if self.path == "/api/v1/stdio/library" and self.headers["Upgrade"] == "mcp-stdio":
@@ -133,6 +138,24 @@ class Command:
             timeout=LIMIT_SECONDS,
             check=False,
         )
+
+    def at_a_terminal(self, columns: int, *words: str) -> tuple[int, list[str]]:
+        """The exit code, and the lines that stand on a terminal of that width."""
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            self.arguments(*words),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=self.folder,
+            env={**self.environment, "COLUMNS": str(columns)},
+        ) as running:
+            os.close(theirs)
+            shown = b""
+            with contextlib.suppress(OSError), os.fdopen(ours, "rb", buffering=0) as terminal:
+                while block := terminal.read(65536):  # EIO: nobody writes any more
+                    shown += block
+            return running.wait(LIMIT_SECONDS), shown.decode().splitlines()
 
 
 @pytest.fixture

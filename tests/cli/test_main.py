@@ -110,6 +110,19 @@ def test_a_table_that_does_not_fit_becomes_lines_of_its_own(monkeypatch: pytest.
     assert shown.getvalue() == f"{'a' * 30}\n    one two three\nb\n    kind: npm\n    four\n"
 
 
+def test_columns_that_matter_least_make_room_for_a_line_per_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("NO_COLOR", "1")
+    heads, rows = ("id", "state", "kind", "calls", "url"), [["notes", "up", "process", "3", "http://x/notes"]]
+    shown = Terminal()
+    output.print_table(heads, rows, shown, least=("kind", "calls", "state"))
+    assert shown.getvalue() == "id     state  url\nnotes  up     http://x/notes\n"
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = Terminal()
+    output.print_table(heads, rows, shown, least=("kind", "calls", "state"))
+    assert "process" in shown.getvalue()
+
+
 def test_a_flag_cannot_be_shortened_into_another_one(alone: Any) -> None:
     assert alone("trace", "x", "--byte").returncode == 2
 

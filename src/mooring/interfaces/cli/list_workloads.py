@@ -14,6 +14,7 @@ from mooring.interfaces.cli.run_api import ask
 from mooring.interfaces.cli.service_daemon import is_own
 
 _HEADS = ("name", "status", "group", "transport", "runs", "url")
+_LEAST = ("transport", "group", "runs")
 STYLES = {"running": "green", "error": "red", "unhealthy": "red", "unknown": "yellow", "starting": "yellow"}
 _LONGEST = 44
 
@@ -35,7 +36,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         print(json.dumps(workloads, indent=2, ensure_ascii=False))
     elif workloads:
-        print_table(_HEADS, [_row(workload) for workload in workloads])
+        print_table(
+            _HEADS, [_row(workload) for workload in workloads], least=() if arguments.long else _LEAST
+        )
         _print_reasons(workloads)
     else:
         print(hint, file=sys.stderr)
@@ -55,9 +58,12 @@ def _row(workload: dict[str, Any]) -> list[str]:
 
 
 def _print_reasons(workloads: list[dict[str, Any]]) -> None:
+    """What there is to say about them, once: on many machines most servers are idle."""
     colour = wants_colour(sys.stdout)
+    names: dict[tuple[str, str], list[str]] = {}
     for workload in workloads:
         if context := str(workload["status_context"]):
-            status = str(workload["status"])
-            mark = styled(f"{workload['name']} is {status}", STYLES.get(status, ""), colour)
-            print(f"{mark}: {one_line(context)}")
+            names.setdefault((str(workload["status"]), context), []).append(str(workload["name"]))
+    for (status, context), those in names.items():
+        who = f"{', '.join(those)} {'is' if len(those) == 1 else 'are'} {status}"
+        print(f"{styled(who, STYLES.get(status, ''), colour)}: {one_line(context)}")

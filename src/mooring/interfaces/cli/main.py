@@ -118,6 +118,7 @@ def _add_status(commands: Any) -> None:
         "status", help="show the servers of a running gateway", parents=[words.where()]
     )
     status.add_argument("name", metavar="NAME", nargs="?", help="only this one, closely")
+    words.add_long(status)
     words.add_format(status)
     status.set_defaults(handler="status:run")
 

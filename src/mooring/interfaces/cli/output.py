@@ -92,14 +92,24 @@ def _padded(cell: str, width: int) -> str:
     return cell + " " * (width - _width(cell))
 
 
-def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO = sys.stdout) -> None:
-    """Aligned columns; on a terminal the last one is wrapped to what is left of the line. Where too little is
-    left, every row becomes a few lines of its own; words are never cut, so that an address can be copied: the
-    last cell then stands below the others."""
-    widths = [max(map(_width, column)) for column in zip(heads, *rows, strict=True)]
+def print_table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    stream: TextIO = sys.stdout,
+    *,
+    least: Sequence[str] = (),
+) -> None:
+    """Aligned columns; on a terminal the last one is wrapped to what is left of the line.
+
+    Where too little is left, columns named in `least` are left out, the first one first; then every row is
+    a few lines of its own. Words are never cut, so that an address can be copied: the last cell then stands
+    below the others.
+    """
+    columns = shutil.get_terminal_size().columns if stream.isatty() else sys.maxsize
+    heads, rows = _without(least, heads, rows, columns)
+    widths = _widths(heads, rows)
     left = sum(widths[:-1]) + 2 * (len(widths) - 1)
     colour = wants_colour(stream)
-    columns = shutil.get_terminal_size().columns if stream.isatty() else sys.maxsize
     room = columns - left
     if room < min(_LEAST_ROOM, widths[-1]):
         _print_stacked(heads, rows, columns, stream)
@@ -116,6 +126,24 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]], stream: Tex
         print(_line([*cells, wrapped[0]], widths), file=stream)
         for line in wrapped[1:]:
             print(" " * left + line, file=stream)
+
+
+def _widths(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(_width, column)) for column in zip(heads, *rows, strict=True)]
+
+
+def _without(
+    least: Sequence[str], heads: Sequence[str], rows: Sequence[Sequence[str]], columns: int
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """The table without as many of these columns as it takes to have a line for each row."""
+    for head in least:
+        widths = _widths(heads, rows)
+        if sum(widths) + 2 * (len(widths) - 1) <= columns:
+            break
+        where = heads.index(head)
+        heads = [*heads[:where], *heads[where + 1 :]]
+        rows = [[*row[:where], *row[where + 1 :]] for row in rows]
+    return heads, rows
 
 
 def _print_stacked(heads: Sequence[str], rows: Sequence[Sequence[str]], columns: int, stream: TextIO) -> None:

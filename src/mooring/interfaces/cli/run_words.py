@@ -135,6 +135,7 @@ def _add_list(commands: Any, where: argparse.ArgumentParser) -> None:
     listing = commands.add_parser("list", help="list the servers that are run", parents=[where])
     listing.add_argument("--group", metavar="GROUP", help="only those of this group")
     words.add_repeated(listing, "--label", "KEY[=VALUE]", "only those with this label; may be repeated", "-l")
+    words.add_long(listing)
     words.add_format(listing)
     listing.set_defaults(handler="list_workloads:run")
 

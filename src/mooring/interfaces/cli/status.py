@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from mooring.interfaces.cli.control_api import get_json
@@ -14,6 +15,7 @@ from mooring.interfaces.cli.output import duration, one_line, print_table, size,
 from mooring.interfaces.cli.run_api import ask, path_of
 
 _HEADS = ("id", "state", "kind", "era", "transport", "sessions", "calls", "errors", "last success", "url")
+_LEAST = ("transport", "era", "kind", "sessions", "last success", "calls", "errors")
 _STYLE_BY_STATE = {"up": "green", "down": "red"}
 
 
@@ -26,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format == "json":
         print(json.dumps(status, indent=2, ensure_ascii=False))
     else:
-        _print_text(status, servers)
+        _print_text(status, servers, () if arguments.long else _LEAST)
     return 0
 
 
@@ -109,7 +111,7 @@ def _shown(value: Any, key: str) -> str:
             return str(value)
 
 
-def _print_text(status: dict[str, Any], servers: list[dict[str, Any]]) -> None:
+def _print_text(status: dict[str, Any], servers: list[dict[str, Any]], least: Sequence[str]) -> None:
     print(
         f"mooring {status.get('version', '?')}, up for {duration(status.get('uptime_seconds', 0))}",
         file=sys.stderr,
@@ -117,7 +119,7 @@ def _print_text(status: dict[str, Any], servers: list[dict[str, Any]]) -> None:
     if not servers:
         print("no servers: start one with `mooring run`, or add one under `servers`", file=sys.stderr)
         return
-    print_table(_HEADS, [_row(server) for server in servers])
+    print_table(_HEADS, [_row(server) for server in servers], least=least)
     colour = wants_colour(sys.stdout)
     for server in servers:
         reasons: list[str] = server.get("reasons", [])

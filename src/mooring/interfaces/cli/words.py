@@ -130,6 +130,11 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_long(parser: argparse.ArgumentParser) -> None:
+    """For tables that leave out columns where the terminal is too narrow for them."""
+    parser.add_argument("--long", action="store_true", help="all columns, also where they need several lines")
+
+
 def add_repeated(parser: Any, flag: str, metavar: str, text: str, *short: str) -> None:
     """A flag that may be given several times."""
     parser.add_argument(flag, *short, metavar=metavar, action="append", default=[], help=text)
