@@ -105,3 +105,18 @@ def test_an_adapter_that_a_tool_has_is_not_proposed(tmp_path: Path) -> None:
         found = json.loads(gateway.command("doctor", "--format", "json").stdout)["files"]
     assert [one for one in found if one["tools"] in (["measure"], ["write"])] == []
     assert found, "the others are"
+
+
+def test_an_adapter_is_known_by_the_configuration_whatever_clients_are_told(tmp_path: Path) -> None:
+    server = {
+        **file_server(),
+        "adapters": [
+            {"type": "upload_consumer", "tools": ["measure"], "file_path_argument": "path"},
+            {"type": "artifact_producer", "tools": ["write"], "output_path_argument": "filename"},
+        ],
+        "tools": {"deny": ["files_get_upload_url"], "override": {"write": {"name": "save"}}},
+    }
+    with running_gateway(tmp_path, [server], artifacts={"enabled": False}) as gateway:
+        found = json.loads(gateway.command("doctor", "--format", "json").stdout)["files"]
+    assert [one for one in found if one["tools"] in (["measure"], ["write"], ["save"])] == []
+    assert found, "the others are"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from mooring.files.adapters import ToolFiles
 from mooring.files.kept_sessions import KeptSessions
 from mooring.files.links import Links
 from mooring.files.middleware import FileAdapters
@@ -35,6 +37,7 @@ class FileService:
         self.scopes = scopes
         self.resumable = ResumableUploads(store, views_folder.parent / "resumable")
         self.adapters: dict[str, FileAdapters] = {}
+        self._tools: dict[str, Mapping[str, ToolFiles]] = {}
         self._views_folder = views_folder
         self._cleaner: asyncio.Task[None] | None = None
         self.sessions = KeptSessions(store.database, scopes, idle_seconds)
@@ -45,12 +48,20 @@ class FileService:
         self, files: ServerFiles, shared_directory: Path | None, mounted_at: str | None
     ) -> FileAdapters:
         """The middleware of one server."""
+        self._tools[files.id] = files.tools
         root = shared_directory or self._views_folder
         views = Views(root, mounted_at, files.id, self.store, files.reach)
         made = self.adapters[files.id] = FileAdapters(
             files, self.store, views, self.links, self.scopes, self.sessions
         )
         return made
+
+    def wired_tools(self, server: str) -> dict[str, ToolFiles]:
+        """What the configuration says about the files of a server's tools, by the names that clients see."""
+        if (adapters := self.adapters.get(server)) is None:
+            return {}
+        named = {adapters.shown(name): files for name, files in self._tools[server].items()}
+        return {name: files for name, files in named.items() if name is not None}
 
     async def start(self) -> None:
         """Open the store, once; a gateway without adapters never does."""

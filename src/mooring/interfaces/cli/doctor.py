@@ -10,6 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import quote
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
@@ -20,11 +21,6 @@ from mooring.interfaces.cli.control_api import get_json
 from mooring.interfaces.cli.failure import Failed, no_such_server, reason_of
 from mooring.interfaces.cli.gateway_socket import find_socket
 from mooring.interfaces.cli.output import one_line, print_table
-
-_TOLD_BY_TYPE = {
-    "upload_consumer": "`upload://` handles; ",
-    "artifact_producer": "What it makes is kept as an artifact;",
-}
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -38,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     for identifier in wanted:
         try:
             with Client(socket, identifier, {}, notify=_ignore, answer=_no_answer) as client:
-                found[identifier] = _missing(client.list_all("tools/list", "tools"))
+                found[identifier] = _missing(socket, identifier, client.list_all("tools/list", "tools"))
         except Failed as error:
             print(f"{identifier}: {error}", file=sys.stderr)
     if arguments.write:
@@ -54,11 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _missing(tools: list[Message]) -> list[Proposal]:
-    """What is proposed for these, without the adapters that they have: the gateway says so in what it tells
-    about them."""
-    told = {tool.get("name"): str(tool.get("description") or "") for tool in tools}
-    return [one for one in proposals(tools) if _TOLD_BY_TYPE[one.type] not in told[one.tool]]
+def _missing(socket: Path, server: str, tools: list[Message]) -> list[Proposal]:
+    """What is proposed for these, without the adapters that they have."""
+    given = get_json(socket, f"/api/v1/servers/{quote(server, safe='')}/adapters")["adapters"]
+    have = {(one["type"], one["tool"]) for one in given}
+    return [one for one in proposals(tools) if (one.type, one.tool) not in have]
 
 
 def _print(found: dict[str, list[Proposal]]) -> None:

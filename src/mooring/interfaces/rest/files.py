@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from msgspec import Struct
 
@@ -47,6 +48,17 @@ class ArtifactLink(Struct, frozen=True):
     sha256: str
 
 
+class AdapterView(Struct, frozen=True):
+    """A tool as clients call it, and what is done with its files."""
+
+    tool: str
+    type: Literal["upload_consumer", "artifact_producer"]
+
+
+class AdapterList(Struct, frozen=True):
+    adapters: list[AdapterView]
+
+
 class FileOperations:
     """What the API does with files."""
 
@@ -60,6 +72,10 @@ class FileOperations:
             Operation(
                 "POST", "/servers/{id}/upload-link", "Make a link to upload files to.", self.link, UploadLink,
                 status=201, errors=(404,),
+            ),
+            Operation(
+                "GET", "/servers/{id}/adapters", "List the tools whose files are taken care of.",
+                self.adapters, AdapterList,
             ),
             Operation("GET", "/artifacts", "List artifacts, newest first.", self.list, ArtifactList),
             Operation(
@@ -86,6 +102,13 @@ class FileOperations:
         scope = None if principal is ANONYMOUS else service.scopes.of_principal(principal.id, name)
         about = upload_tool.answer(service.links, adapters.uploads, name, scope, principal.id)
         return UploadLink(name, about["upload_url"], about["expires_in_seconds"])
+
+    async def adapters(self, call: Call) -> AdapterList:
+        service = self._service()
+        tools = service.wired_tools(call.path["id"]) if service else {}
+        takes = [AdapterView(name, "upload_consumer") for name, files in tools.items() if files.consumers]
+        makes = [AdapterView(name, "artifact_producer") for name, files in tools.items() if files.producers]
+        return AdapterList([*takes, *makes])
 
     def _caller_of(self, call: Call) -> Caller:
         return self._local() if call.request.peer == "unix" else call.caller
