@@ -90,6 +90,21 @@ async def test_a_database_that_is_none_says_what_to_do(tmp_path: Path) -> None:
             pass
 
 
+async def test_nobody_is_told_to_move_a_sound_database_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> sqlite3.Connection:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(sqlite3, "connect", full)
+    with pytest.raises(BrokenState, match="make room") as raised:
+        async with Store(tmp_path / "mooring.db"):
+            pass
+    assert "move it away" not in str(raised.value)
+
+
 async def test_a_database_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "mooring.db"
     with sqlite3.connect(path) as connection:

@@ -84,6 +84,21 @@ class Group(Struct, frozen=True):
     created_at: float
 
 
+_PASSING = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_PERM,
+    sqlite3.SQLITE_BUSY,
+)
+
+
+def _passes(error: sqlite3.Error) -> bool:
+    """Whether the database may be sound, and what is around it is not. The low byte is the kind of error."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING
+
+
 class Store:
     """The database of one data directory. An async context manager."""
 
@@ -97,6 +112,11 @@ class Store:
             await self._run(self._open)
         except sqlite3.DatabaseError as error:
             self._thread.shutdown()
+            if _passes(error):  # nothing is wrong with it: whoever moved it away would lose their workloads
+                raise BrokenState(
+                    f"`{self._path}` cannot be used now ({error}): make room on its disk, see that you "
+                    "may write there, and start again"
+                ) from error
             raise BrokenState(
                 f"`{self._path}` cannot be used ({error}): move it away to start with no workloads, or put "
                 "a backup in its place"
