@@ -90,8 +90,19 @@ def test_a_person_may_mistype_the_password(mooring: Command) -> None:
     mooring.ok("secret", "set", "a", stdin="found")
     del mooring.environment["MOORING_SECRETS_PASSWORD"]
     shown = typed(mooring, ["secret", "get", "a"], ["wrong one", "right and long"])
+    assert "that is not it: type it again: " in shown
     assert "found" in shown
     assert "right and long" not in shown
+
+
+def test_a_password_is_asked_for_once_by_a_command_that_needs_it_often(mooring: Command) -> None:
+    mooring.environment["MOORING_SECRETS_PASSWORD"] = "right and long"
+    mooring.ok("secret", "setup", "--key", "password")
+    del mooring.environment["MOORING_SECRETS_PASSWORD"]
+    file = mooring.home / "mcp.json"
+    file.write_text(f'{{"mcpServers": {{"a": {{"command": "x", "env": {{"A_TOKEN": "{VALUE}"}}}}}}}}')
+    shown = typed(mooring, ["import", str(file), "--yes"], ["right and long"] * 5)
+    assert shown.count("password for your secrets: ") == 1
 
 
 def test_changing_the_key_keeps_the_secrets(mooring: Command) -> None:

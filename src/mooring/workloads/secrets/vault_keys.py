@@ -46,6 +46,11 @@ class KeyHeader(msgspec.Struct, frozen=True, omit_defaults=True):
     """The key file, or the account in the keyring."""
 
 
+_QUESTION = "password for your secrets: "
+_typed_open: dict[bytes, bytes] = {}
+"""Keys that a typed password opened: a command that opens the vault again does not ask again."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeyPlaces:
     """Where outer keys come from on this machine, now."""
@@ -71,14 +76,22 @@ def unwrap(header: KeyHeader, places: KeyPlaces) -> bytes:
     if not 0 <= header.cost <= _LARGEST_COST or len(header.wrapped) < 28:
         raise VaultDamaged("the vault's header makes no sense: restore the file from a backup")
     asked = header.source == "password" and not places.environment.get(PASSWORD_VARIABLE)
+    if asked and places.ask is not None and header.wrapped in _typed_open:
+        return _typed_open[header.wrapped]
+    question = _QUESTION
     for tries_left in reversed(range(PASSWORD_TRIES if asked else 1)):
-        outer = _outer_key(_material(header, places), header.salt, header.cost)
+        outer = _outer_key(_material(header, places, question), header.salt, header.cost)
         bound = _bound(header.source, header.salt, header.cost)
         try:
-            return AESGCM(outer).decrypt(header.wrapped[:12], header.wrapped[12:], bound)
+            key = AESGCM(outer).decrypt(header.wrapped[:12], header.wrapped[12:], bound)
         except InvalidTag as error:
             if not tries_left:
                 raise WrongKey(_wrong(header)) from error
+            question = "that is not it: type it again: "
+            continue
+        if asked:
+            _typed_open[header.wrapped] = key
+        return key
     raise AssertionError("the last try answers or raises")
 
 
@@ -120,9 +133,9 @@ def _new_material(source: KeySource, place: str, places: KeyPlaces) -> bytes:
     return material
 
 
-def _material(header: KeyHeader, places: KeyPlaces) -> bytes:
+def _material(header: KeyHeader, places: KeyPlaces, question: str) -> bytes:
     if header.source == "password":
-        return _password(places, "password for your secrets: ")
+        return _password(places, question)
     if header.source == "file":
         return _key_in(Path(header.place))
     found = _keyring().get_password(_SERVICE, header.place)
