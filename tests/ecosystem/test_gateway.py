@@ -418,3 +418,13 @@ def test_a_take_over_can_go_into_a_file(gateway: Running) -> None:
     assert gateway.ask("POST", "/clients/cursor/give-back")[1]["target"] == str(target)
     assert "id: a" not in target.read_text()
     assert file.read_text() == '{"mcpServers": {"a": {"command": "x"}}}'
+
+
+def test_after_a_take_over_into_a_file_the_next_step_is_said(gateway: Running) -> None:
+    file = gateway.mooring.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    file.write_text('{"mcpServers": {"a": {"command": "x"}}}')
+    target = gateway.mooring.home / "servers.yaml"
+    done = gateway.mooring("client", "take-over", "cursor", "--yes", "--into", str(target))
+    assert done.returncode == 0, done.stderr
+    assert f"serve it with `mooring serve --config {target}`" in done.stderr

@@ -54,6 +54,8 @@ def _take_over_there(socket: Path, client: ClientKind, arguments: argparse.Names
         return False
     import_.need_store(bool(planned["secrets"]), planned["wanted_secrets"])
     ask_with_progress(socket, "POST", target, wish, Progress())
+    if not arguments.run:
+        import_.say_where(Path(arguments.into))
     return True
 
 

@@ -74,6 +74,11 @@ def carry_out(plan: ImportPlan, target: Path | None, arguments: argparse.Namespa
             print(f"`{server.id}` runs", file=sys.stderr)
         return
     _tried(lambda: write_servers(target, plan))
+    say_where(target)
+
+
+def say_where(target: Path) -> None:
+    """The servers are in this file now; nobody serves them yet."""
     print(f"imported into `{target}`; serve it with `mooring serve --config {target}`", file=sys.stderr)
 
 
