@@ -138,6 +138,24 @@ def test_without_a_gateway_the_next_step_is_said(alone: Any, words: tuple[str, .
     assert "mooring serve --config FILE" in done.stderr
 
 
+def test_a_data_directory_that_cannot_be_looked_into_is_an_error_of_one_line(alone: Any) -> None:
+    alone.environment["XDG_DATA_HOME"] = f"/tmp/{'x' * 300}"
+    for words in (("list",), ("secret", "list"), ("status",), ("client", "status"), ("run", "--", "cat")):
+        done = alone(*words)
+        assert (done.returncode, done.stdout) == (1, ""), words
+        assert done.stderr.startswith("error: "), done.stderr
+        assert "file name too long" in done.stderr
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_a_file_here_whose_gateway_does_not_run_is_named(gateway: Any, alone: Any, tmp_path: Path) -> None:
+    (tmp_path / "mooring.yaml").write_text("mooring: 1\nstorage: {root: away}\n")
+    done = alone("status")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "of `mooring.yaml` in this folder" in done.stderr
+    assert "`mooring serve`" in done.stderr
+
+
 def test_the_gateway_is_found_by_flag_variable_and_file(gateway: Any, alone: Any, tmp_path: Path) -> None:
     (tmp_path / "mooring.yaml").write_text("mooring: 1\nstorage: {root: .}\n")
     assert alone("status").returncode == 0

@@ -70,19 +70,36 @@ def open_socket(path: Path) -> socket.socket:
             connection.connect(name)
     except OSError as error:
         connection.close()
+        why = (error.strerror or "timed out").lower()
+        if _is_of_file_here(path):
+            raise Failed(
+                f"the gateway of `mooring.yaml` in this folder does not run (`{path}`: {why}): start it with "
+                "`mooring serve`, or say which one you mean with --config or --socket"
+            ) from error
         raise Failed(
-            f"no gateway answers at `{path}` ({(error.strerror or 'timed out').lower()}): start one with "
-            "`mooring run` or `mooring serve --config FILE`, or say which one you mean with --config or "
-            "--socket"
+            f"no gateway answers at `{path}` ({why}): start one with `mooring run` or `mooring serve "
+            "--config FILE`, or say which one you mean with --config or --socket"
         ) from error
     connection.settimeout(None)
     return connection
 
 
+def _is_of_file_here(path: Path) -> bool:
+    """Whoever runs servers with `mooring run` may not know that a file in this folder goes first."""
+    here = Path("mooring.yaml")
+    try:
+        return here.is_file() and _socket_of(here).absolute() == path.absolute()
+    except Failed:
+        return False
+
+
 def answers(path: Path) -> bool:
     """Whether a gateway is there."""
-    if not path.exists():
-        return False
+    try:
+        if not path.exists():
+            return False
+    except OSError as error:  # whether there is one is not for us to see
+        raise Failed(f"cannot use `{path.parent}`: {reason_of(error)}") from error
     try:
         open_socket(path).close()
     except Failed:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from mooring import __version__
 from mooring.interfaces.cli import words
-from mooring.interfaces.cli.failure import Failed
+from mooring.interfaces.cli.failure import Failed, reason_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,6 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Whoever read our output has seen enough. Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"error: cannot use `{error.filename}`: {reason_of(error)}", file=sys.stderr)
         return 1
 
 
