@@ -13,9 +13,10 @@ from typing import Final
 
 from mooring.files.confinement import NotCapturable, open_confined
 from mooring.files.disk import in_thread
+from mooring.files.incoming import Incoming
 from mooring.files.names import safe_name
 from mooring.files.records import FileRecord
-from mooring.files.store import FileStore, Incoming
+from mooring.files.store import FileStore
 
 BLOCK_BYTES: Final = 1024 * 1024
 SETTLE_TRIES: Final = 5

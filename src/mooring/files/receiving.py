@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, Self
 
 from mooring.files.faults import BadUpload, TooSlow
+from mooring.files.incoming import Incoming
 from mooring.files.multipart import MultipartReader, PartBegun, PartData, PartEnded
 from mooring.files.records import FileRecord
-from mooring.files.store import FileStore, Incoming
+from mooring.files.store import FileStore
 from mooring.files.upload_tool import FIELD, HASH_FIELD, UploadRules
 
 MAX_FIELD_BYTES: Final = 4096

@@ -14,12 +14,13 @@ from typing import Final
 
 from mooring.files import records
 from mooring.files.database import Database, give_back
-from mooring.files.faults import Away, Gone, NotFound, WrongHash
+from mooring.files.faults import Away, Gone, NotFound
 from mooring.files.handles import Handle, Kind, new_id
-from mooring.files.names import OCTETS, safe_name, sniff, with_extension
-from mooring.files.quotas import Quotas, Usage, too_large
+from mooring.files.incoming import Incoming, KeepingRule, NewFile
+from mooring.files.names import safe_name
+from mooring.files.quotas import Quotas, Usage
 from mooring.files.records import FileRecord
-from mooring.files.storage import BlobWriter, Storage
+from mooring.files.storage import Storage
 
 log = logging.getLogger(__name__)
 
@@ -27,14 +28,6 @@ REMEMBERED: Final = 4096
 """Records kept at hand, so that a call with a handle need not ask the database."""
 SWEEP_BATCH: Final = 200
 PAGE: Final = 100
-
-
-@dataclass(frozen=True, slots=True)
-class KeepingRule:
-    """How large a file of one kind may be and how long it is kept."""
-
-    max_file_bytes: int
-    ttl_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,17 +89,14 @@ class FileStore:
 
     # Writing
 
-    async def begin(
-        self, kind: Kind, scope: str, server: str, name: str, *, max_bytes: int | None = None
-    ) -> Incoming:
+    async def begin(self, kind: Kind, scope: str, server: str, name: str) -> Incoming:
         """A new file; its bytes follow. Nobody sees it before `commit`."""
         self.refuse_ended(scope)
-        limit = self.rules.of(kind).max_file_bytes
-        limit = limit if max_bytes is None else min(limit, max_bytes)
         identifier = new_id()
         writer = await self.storage.create(identifier)
         self.coming.add(identifier)
-        return Incoming(self, kind, scope, server, safe_name(name, kind), identifier, writer, limit)
+        file = NewFile(kind, scope, server, safe_name(name, kind), identifier)
+        return Incoming(file, writer, self.rules.of(kind), self.usage, self.coming)
 
     @contextmanager
     def sending(self, scope: str) -> Generator[None]:
@@ -345,97 +335,3 @@ class FileStore:
 
 def _gone(handle: Handle, reason: str, ago: float) -> Gone:
     return Gone(f"not found: `{handle}` is gone ({reason} {ago:.0f} s ago); send it again")
-
-
-class Incoming:
-    """A file that is being written. Limits hold for every byte, before it is written."""
-
-    def __init__(
-        self,
-        store: FileStore,
-        kind: Kind,
-        scope: str,
-        server: str,
-        name: str,
-        identifier: str,
-        writer: BlobWriter,
-        limit: int,
-    ) -> None:
-        self.scope = scope
-        self.server = server
-        self.name = name
-        self.id = identifier
-        self.limit = limit
-        self.sha256 = ""
-        self.note = ""
-        self.mime_type = ""
-        self._store = store
-        self._kind: Kind = kind
-        self._writer = writer
-        self._counted = 0
-        self._is_artifact = False
-        self._settled = False
-
-    @property
-    def size(self) -> int:
-        return self._writer.size
-
-    async def write(self, data: bytes) -> None:
-        if self._writer.size + len(data) > self.limit:
-            raise too_large(self.limit)
-        self._store.usage.add(self.scope, self.server, len(data))
-        self._counted += len(data)
-        await self._writer.write(data)
-
-    async def finish(self, expected_sha256: str | None = None) -> None:
-        """The last byte has come; nobody sees the file before `commit`."""
-        self.sha256 = await self._writer.finish()
-        if expected_sha256 is not None:
-            self.check(expected_sha256)
-        if self._kind == "artifact":
-            self._store.usage.count_artifact(self.scope)
-            self._is_artifact = True
-
-    def check(self, expected_sha256: str) -> None:
-        if expected_sha256.lower() != self.sha256:
-            raise WrongHash(
-                f"`{self.name}` has the SHA-256 {self.sha256}, not the one that was announced: send it again"
-            )
-
-    def record(self, now: float, *, exposed: bool) -> FileRecord:
-        found = sniff(self._writer.head, self.name)
-        mime_type = self.mime_type if self.mime_type and found in (OCTETS, "text/plain") else found
-        return FileRecord(
-            id=self.id,
-            kind=self._kind,
-            scope=self.scope,
-            server=self.server,
-            blob=self.id,
-            name=self.name if self._kind == "upload" else with_extension(self.name, mime_type),
-            mime_type=mime_type,
-            size=self._writer.size,
-            sha256=self.sha256,
-            created=now,
-            expires=now + self._store.rules.of(self._kind).ttl_seconds,
-            exposed=exposed,
-            note=self.note,
-        )
-
-    def settled(self) -> None:
-        """It is kept: its bytes stay counted."""
-        self._settled = True
-        self._store.coming.discard(self.id)
-
-    async def abandon(self) -> None:
-        """It never was."""
-        if self._settled:
-            return
-        self._settled = True
-        usage = self._store.usage
-        usage.remove(self.scope, self.server, self._counted)
-        if self._is_artifact:
-            usage.forget_artifact(self.scope)
-        try:
-            await asyncio.shield(self._writer.abandon())
-        finally:
-            self._store.coming.discard(self.id)
