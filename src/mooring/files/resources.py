@@ -10,11 +10,11 @@ import msgspec
 
 from mooring.errors import InvalidParams
 from mooring.files import answers, handles
-from mooring.files.faults import NotFound
+from mooring.files.faults import BadUpload, NotFound
 from mooring.files.handles import Handle, Kind
 from mooring.files.producing import contents
 from mooring.files.records import FileRecord
-from mooring.files.store import PAGE, FileStore
+from mooring.files.store import FileStore
 from mooring.gateway.exchange import Exchange
 from mooring.transports.wire import Answer
 
@@ -32,22 +32,21 @@ class OwnResources:
         self._server = server_id
         self._kinds = tuple(kinds)
 
-    async def page(self, scope: str | None, after: float = 0.0) -> Json:
+    async def page(self, scope: str | None, cursor: str | None = None) -> Json:
         """A page of our own list."""
         if scope is None:
             return {"resources": []}
-        found = await self._store.listed(scope, self._server, self._kinds, after)
-        page: Json = {"resources": [_listed(record) for record in found if record.exposed]}
-        if len(found) == PAGE:
-            page["nextCursor"] = f"{CURSOR}{found[-1].created!r}"
+        found = await self._store.page(scope, self._server, self._kinds, cursor)
+        page: Json = {"resources": [_listed(record) for record in found.records if record.exposed]}
+        if found.next is not None:
+            page["nextCursor"] = CURSOR + found.next
         return page
 
     async def page_at(self, scope: str | None, cursor: str) -> Json:
         try:
-            after = float(cursor.removeprefix(CURSOR))
-        except ValueError:
-            raise InvalidParams("`cursor` is not one of ours; list from the beginning") from None
-        return await self.page(scope, after)
+            return await self.page(scope, cursor.removeprefix(CURSOR))
+        except BadUpload as error:
+            raise InvalidParams(str(error)) from None
 
     def is_ours(self, uri: str) -> bool:
         handle = handles.parse(uri.partition("?")[0])

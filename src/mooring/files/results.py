@@ -74,7 +74,12 @@ class ResultKeeper:
                 {"handle": handle, "path": {"type": "string"}, "most": most},
                 ["handle", "path"],
             ),
-            _tool(listing, "List the large results that are kept.", {}, []),
+            _tool(
+                listing,
+                "List the large results that are kept, newest first.",
+                {"cursor": {"type": "string", "description": "The `next_cursor` of the page before."}},
+                [],
+            ),
         ]
 
     # Keeping
@@ -154,13 +159,16 @@ class ResultKeeper:
         return await self._inspect("query", await self._record(given, scope), given, "path")
 
     async def _list(self, given: Json, scope: str | None) -> Json:
-        del given
-        found = [] if scope is None else await self._store.listed(scope, self._server, ["result"])
-        return {
-            "results": [
-                {"handle": record.uri, "name": record.name, "size_bytes": record.size} for record in found
-            ]
-        }
+        cursor = given.get("cursor")
+        if cursor is not None and not isinstance(cursor, str):
+            raise BadUpload("`cursor` must be a text that a list gave you: list without it to begin")
+        if scope is None:
+            return {"results": []}
+        page = await self._store.page(scope, self._server, ["result"], cursor)
+        results = [
+            {"handle": record.uri, "name": record.name, "size_bytes": record.size} for record in page.records
+        ]
+        return {"results": results} | ({} if page.next is None else {"next_cursor": page.next})
 
     async def _inspect(self, do: str, record: FileRecord, given: Json, key: str) -> Json:
         what = given.get(key)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mooring.files import records
+from mooring.files import listing, records
 from mooring.files.database import Database, give_back
 from mooring.files.faults import Away, Gone, NotFound
 from mooring.files.handles import Handle, Kind, new_id
@@ -27,7 +27,6 @@ log = logging.getLogger(__name__)
 REMEMBERED: Final = 4096
 """Records kept at hand, so that a call with a handle need not ask the database."""
 SWEEP_BATCH: Final = 200
-PAGE: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +204,24 @@ class FileStore:
             del self._remembered[next(iter(self._remembered))]
         self._remembered[record.id] = record
 
+    async def page(
+        self, scope: str, server: str, kinds: Sequence[Kind], cursor: str | None = None
+    ) -> listing.Page:
+        """Some of the files of a scope, newest first; `cursor` is where the page before ended."""
+        before = listing.START if cursor is None else listing.position(cursor)
+        return listing.page_of(await self.listed(scope, server, kinds, before, listing.PAGE + 1))
+
     async def listed(
-        self, scope: str, server: str, kinds: Sequence[Kind], after: float = 0.0, limit: int = PAGE
+        self,
+        scope: str,
+        server: str,
+        kinds: Sequence[Kind],
+        before: listing.Position = listing.START,
+        limit: int = listing.PAGE,
     ) -> list[FileRecord]:
         now = self.clock()
         return await self.database.read(
-            lambda connection: records.of_scope(connection, scope, server, kinds, (after, now), limit)
+            lambda connection: listing.older_than(connection, scope, server, kinds, before, now, limit)
         )
 
     def read(self, record: FileRecord, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
