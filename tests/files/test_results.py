@@ -211,3 +211,15 @@ def test_a_small_file_of_a_large_picture_is_large() -> None:
     assert asyncio.run(Budget(bytes=5200).is_exceeded(result))
     assert asyncio.run(Budget(tokens=1000).is_exceeded(result))
     assert not asyncio.run(Budget(tokens=1400).is_exceeded(result))
+
+
+def test_a_resource_whose_bytes_are_gone_is_not_found(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path, results={"max_inline_bytes": 300}) as found,
+        StreamablePeer(found, "files") as peer,
+    ):
+        uri = peer.tool("plain", {"text": "x" * 500})["_meta"]["result"]["result_uri"]
+        [blob] = [path for path in tmp_path.rglob("blobs/*/*") if path.is_file()]
+        blob.unlink()
+        with pytest.raises(RpcRefused, match="is gone"):
+            peer.request("resources/read", {"uri": uri})

@@ -11,7 +11,9 @@ import json
 import re
 import resource
 import sys
-from collections.abc import Iterable, Sequence
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from mooring.files.faults import BadUpload
@@ -22,8 +24,8 @@ CONTEXT_CHARS: Final = 120
 MAX_ANSWER_CHARS: Final = 20_000
 
 
-async def inspected(question: dict[str, Any], text: bytes, seconds: float) -> dict[str, Any]:
-    """Ask a process of its own, which is stopped when it takes too long."""
+async def inspected(question: dict[str, Any], text: AsyncIterator[bytes], seconds: float) -> dict[str, Any]:
+    """Ask a process of its own about a text, which passes through; it is stopped when it takes too long."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "mooring.files.inspecting"),
         stdin=asyncio.subprocess.PIPE,
@@ -31,8 +33,9 @@ async def inspected(question: dict[str, Any], text: bytes, seconds: float) -> di
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
+        await _tell(process, question, text)
         async with asyncio.timeout(seconds):
-            out, _ = await process.communicate(json.dumps(question).encode() + b"\n" + text)
+            out, _ = await process.communicate()
     except TimeoutError:
         raise BadUpload(f"that took longer than {seconds:g} s: ask for something simpler") from None
     finally:
@@ -42,6 +45,17 @@ async def inspected(question: dict[str, Any], text: bytes, seconds: float) -> di
     if process.returncode != 0 or not out:
         raise BadUpload("that could not be done: it needs too much memory; ask for something simpler")
     return json.loads(out)
+
+
+async def _tell(process: Process, question: dict[str, Any], text: AsyncIterator[bytes]) -> None:
+    """It reads everything before it begins; one that has ended already says so with its return code."""
+    assert process.stdin is not None
+    with suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(json.dumps(question).encode() + b"\n")
+        async for block in text:
+            process.stdin.write(block)
+            await process.stdin.drain()
+    process.stdin.close()
 
 
 def matches(texts: Iterable[str], patterns: Sequence[re.Pattern[str]]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mimetypes
 import re
+from collections.abc import AsyncIterator
 from typing import Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
@@ -41,10 +42,14 @@ async def named_paths(result: Json, locator: Locator) -> list[str]:
     else:
         question = {"do": "matches", "what": [pattern.pattern for pattern in locator.regexes]}
         try:
-            found = (await inspected(question, json.dumps(texts).encode(), MATCH_SECONDS))["found"]
+            found = (await inspected(question, _encoded(texts), MATCH_SECONDS))["found"]
         except BadUpload as error:
             raise NotCapturable("`output_path_regexes` take too long on what it said") from error
     return list(dict.fromkeys(plain_path(path) for path in found))[:MAX_PATHS]
+
+
+async def _encoded(texts: list[str]) -> AsyncIterator[bytes]:
+    yield json.dumps(texts).encode()
 
 
 def plain_path(text: str) -> str:

@@ -64,7 +64,10 @@ class OwnResources:
                 f"`{record.name}` has {record.size} bytes; read at most {MAX_READ_BYTES} at a time by adding "
                 "`?offset=0&length=65536` to its URI"
             )
-        data = await self._store.read_all(record, start, stop)
+        try:
+            data = await self._store.read_all(record, start, stop)
+        except FileNotFoundError:  # it went away since it was found
+            raise answers.resource_not_found(exchange, f"not found: `{handle}` is gone") from None
         found = contents(record, data)
         found["uri"] = uri
         if query:

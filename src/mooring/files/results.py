@@ -132,6 +132,8 @@ class ResultKeeper:
             return answers.own_tool_result(await self._tools[tool](given, scope))
         except FileFault as error:
             return answers.own_tool_error(str(error))
+        except FileNotFoundError:  # it went away since it was found
+            return answers.own_tool_error("not found: the result is gone: call the tool again that made it")
 
     async def _record(self, given: Json, scope: str | None) -> FileRecord:
         handle = handles.parse(str(given.get("handle")))
@@ -175,7 +177,9 @@ class ResultKeeper:
         if not isinstance(what, str) or not what:
             raise BadUpload(f"`{key}` must be a text")
         question = {"do": do, "what": what, "most": _number(given, "most", 50)}
-        answer = await inspected(question, await self._store.read_all(record), self.rules.search_seconds)
+        with self._store.using([record]):  # it must not expire while others have their turn
+            async with self._store.inspections.turn(record.scope):
+                answer = await inspected(question, self._store.read(record), self.rules.search_seconds)
         if "error" in answer:
             raise BadUpload(str(answer["error"]))
         return answer

@@ -21,12 +21,17 @@ from mooring.files.names import safe_name
 from mooring.files.quotas import Quotas, Usage
 from mooring.files.records import FileRecord
 from mooring.files.storage import Storage
+from mooring.files.turns import TurnRules, Turns
 
 log = logging.getLogger(__name__)
 
 REMEMBERED: Final = 4096
 """Records kept at hand, so that a call with a handle need not ask the database."""
 SWEEP_BATCH: Final = 200
+INSPECTIONS: Final = TurnRules(
+    running=4, running_per_scope=2, waiting=256, waiting_per_scope=16, wait_seconds=20.0
+)
+"""Searches and queries in results: each is a process with as much memory as it may want."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class FileStore:
         """Hears of a scope that has ended, when its files are gone."""
         self.coming: set[str] = set()
         """Blobs that are on their way in, or wait for others to be named together with them."""
+        self.inspections = Turns(INSPECTIONS)
         self._remembered: dict[str, FileRecord] = {}
         self._touched: dict[str, float] = {}
         self._ended: dict[str, float] = {}
