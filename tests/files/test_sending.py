@@ -49,12 +49,12 @@ def send_piece(location: str, offset: int, data: bytes) -> Answered:
     return http_request("PATCH", location, data, {**PIECE, "Upload-Offset": str(offset)})
 
 
-def a_store(folder: Path, clock: Callable[[], float]) -> FileStore:
+def a_store(folder: Path, clock: Callable[[], float], quotas: Quotas | None = None) -> FileStore:
     rule = KeepingRule(1000, 60.0)
     return FileStore(
         Database(folder / "state.sqlite3"),
         LocalStorage(folder),
-        Quotas(),
+        quotas or Quotas(),
         StoreRules(rule, rule, rule),
         clock=clock,
     )

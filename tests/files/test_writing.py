@@ -218,10 +218,10 @@ def test_a_scope_that_got_nothing_is_not_remembered() -> None:
     usage = Usage(Quotas(scope_bytes=10, artifacts_per_scope=0, writes=0))
     refused: list[Callable[[], None]] = [
         lambda: usage.add(SCOPE, "files", 11),
-        lambda: usage.count_artifact(SCOPE),
+        lambda: usage.add_artifact(SCOPE, "files", 1),
         lambda: usage.begin(SCOPE),
     ]
     for ask in refused:
         with pytest.raises((NoRoom, TooMany)):
             ask()
-    assert (usage.by_scope, usage.by_server, usage.artifacts, usage.writing) == ({}, {}, {}, {})
+    assert (usage.by_scope, usage.by_server, usage.files, usage.writing) == ({}, {}, {}, {})

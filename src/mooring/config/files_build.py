@@ -141,6 +141,7 @@ def _quotas(config: Config) -> Quotas:
         total_bytes=config.storage.max_size,
         server_bytes=config.storage.max_server_size,
         scope_bytes=config.sessions.max_total_session_size,
+        files_per_scope=config.sessions.max_files_per_session,
         artifacts_per_scope=config.artifacts.max_per_session,
     )
 

@@ -133,6 +133,13 @@ class Sessions(Struct, frozen=True):
         Annotated[int, Meta(ge=1, extra=BYTES)] | None,
         Meta(description="Most bytes of files that one session may keep. `null`: any."),
     ] = None
+    max_files_per_session: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(
+            description="Most files that one session may keep, however small: uploads, artifacts and results "
+            "together. `null`: any."
+        ),
+    ] = 100_000
     tombstone_ttl_seconds: Annotated[
         float,
         Meta(gt=0, description="How long a late request for a file that is gone is told what became of it."),

@@ -48,7 +48,6 @@ class Incoming:
         self._usage = usage
         self._coming = coming
         self._counted = 0
-        self._is_artifact = False
         self._settled = False
 
     @property
@@ -67,9 +66,6 @@ class Incoming:
         self.sha256 = await self._writer.finish()
         if expected_sha256 is not None:
             self.check(expected_sha256)
-        if self._file.kind == "artifact":
-            self._usage.count_artifact(self.scope)
-            self._is_artifact = True
 
     def check(self, expected_sha256: str) -> None:
         if expected_sha256.lower() != self.sha256:
@@ -108,9 +104,7 @@ class Incoming:
         if self._settled:
             return
         self._settled = True
-        self._usage.remove(self.scope, self._file.server, self._counted)
-        if self._is_artifact:
-            self._usage.forget_artifact(self.scope)
+        self._usage.remove_file(self._file.kind, self.scope, self._file.server, self._counted)
         try:
             await asyncio.shield(self._writer.abandon())
         finally:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from mooring.files.faults import NoRoom, TooLarge, TooMany
+from mooring.files.handles import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,8 @@ class Quotas:
     total_bytes: int | None = None
     server_bytes: int | None = None
     scope_bytes: int | None = None
+    files_per_scope: int | None = None
+    """Bytes alone do not limit files that have none."""
     artifacts_per_scope: int | None = None
     writes_per_scope: int = 8
     """Files that one scope may be sending at the same time."""
@@ -30,7 +33,8 @@ class Usage:
         self.total = 0
         self.by_server: defaultdict[str, int] = defaultdict(int)
         self.by_scope: defaultdict[str, int] = defaultdict(int)
-        self.artifacts: defaultdict[str, int] = defaultdict(int)
+        self.files: Counter[str] = Counter()
+        self.artifacts: Counter[str] = Counter()
         self.writing: defaultdict[str, int] = defaultdict(int)
         self.writing_in_all = 0
         self._turn = threading.RLock()
@@ -60,30 +64,43 @@ class Usage:
             self.total -= size
             self.by_server[server] -= size
             self.by_scope[scope] -= size
-            if self.by_scope[scope] <= 0:
+            if self.by_scope[scope] <= 0 and scope not in self.files:
                 del self.by_scope[scope]
 
-    def add_artifact(self, scope: str, server: str, size: int) -> None:
-        """Count a whole artifact, or refuse it and count nothing."""
+    def add_file(self, kind: Kind, scope: str, server: str, size: int) -> None:
+        """Count a file with as many bytes as are known of it, or refuse it and count nothing."""
+        quotas = self.quotas
         with self._turn:
-            self.count_artifact(scope)
-            try:
-                self._add(scope, server, size)
-            except NoRoom:
-                self.forget_artifact(scope)
-                raise
+            _refuse_more("files", self.files[scope], quotas.files_per_scope)
+            if kind == "artifact":
+                _refuse_more("artifacts", self.artifacts[scope], quotas.artifacts_per_scope)
+            self._add(scope, server, size)
+            self._count(kind, scope, 1)
+
+    def remove_file(self, kind: Kind, scope: str, server: str, size: int) -> None:
+        """A file is gone, and all the bytes that were counted of it."""
+        with self._turn:
+            self._count(kind, scope, -1)
+            self.remove(scope, server, size)
+
+    def add_artifact(self, scope: str, server: str, size: int) -> None:
+        self.add_file("artifact", scope, server, size)
 
     def remove_artifact(self, scope: str, server: str, size: int) -> None:
-        self.remove(scope, server, size)
-        self.forget_artifact(scope)
+        self.remove_file("artifact", scope, server, size)
 
-    def load(self, scope: str, server: str, kind: str, size: int, count: int) -> None:
+    def load(self, scope: str, server: str, kind: Kind, size: int, count: int) -> None:
         """What was already there when we started; limits do not apply to it."""
         self.total += size
         self.by_server[server] += size
         self.by_scope[scope] += size
-        if kind == "artifact":
-            self.artifacts[scope] += count
+        self._count(kind, scope, count)
+
+    def _count(self, kind: Kind, scope: str, number: int) -> None:
+        for counted in (self.files, self.artifacts) if kind == "artifact" else (self.files,):
+            counted[scope] += number
+            if counted[scope] <= 0:
+                del counted[scope]
 
     def begin(self, scope: str) -> None:
         """One more file is being written."""
@@ -102,18 +119,11 @@ class Usage:
         if self.writing[scope] <= 0:
             del self.writing[scope]
 
-    def count_artifact(self, scope: str) -> None:
-        limit = self.quotas.artifacts_per_scope
-        with self._turn:
-            if limit is not None and self.artifacts.get(scope, 0) >= limit:
-                raise NoRoom(f"this session has {limit} artifacts, which is all it may have")
-            self.artifacts[scope] += 1
 
-    def forget_artifact(self, scope: str) -> None:
-        with self._turn:
-            self.artifacts[scope] -= 1
-            if self.artifacts[scope] <= 0:
-                del self.artifacts[scope]
+def _refuse_more(what: str, kept: int, limit: int | None) -> None:
+    if limit is not None and kept >= limit:
+        next_step = "wait until older ones expire, or end the session"
+        raise NoRoom(f"this session may keep {limit:,} {what} at most: {next_step}")
 
 
 def too_large(limit: int) -> TooLarge:

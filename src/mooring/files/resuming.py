@@ -65,7 +65,7 @@ class ResumableUploads:
     async def open(self) -> None:
         await in_thread(lambda: self._folder.mkdir(parents=True, exist_ok=True, mode=0o700))
         for upload in await self._store.database.read(_unfinished):
-            self._store.usage.load(upload.scope, upload.server, "upload", upload.length, 0)
+            self._store.usage.load(upload.scope, upload.server, "upload", upload.length, 1)
 
     async def create(self, scope: str, server: str, name: str, length: int, sha256: str) -> Resumable:
         """Begin an upload; its room is set aside now, so that it cannot fail for want of it at the end."""
@@ -73,7 +73,7 @@ class ResumableUploads:
         rule = self._store.rules.upload
         if length > rule.max_file_bytes:
             raise too_large(rule.max_file_bytes)
-        self._store.usage.add(scope, server, length)
+        self._store.usage.add_file("upload", scope, server, length)
         identifier = new_id()
         expires = self._store.clock() + rule.ttl_seconds
         upload = Resumable(identifier, scope, server, identifier, safe_name(name), sha256, length, expires)
@@ -81,7 +81,7 @@ class ResumableUploads:
             await in_thread(self._create, self._path(upload))
             await self._store.database.run(lambda connection: _insert(connection, upload))
         except BaseException:
-            self._store.usage.remove(scope, server, length)
+            self._store.usage.remove_file("upload", scope, server, length)
             raise
         return upload if length else await self._finish(upload)
 
@@ -232,7 +232,7 @@ class ResumableUploads:
         if removed is None:
             return None
         if not removed.finished:
-            self._store.usage.remove(removed.scope, removed.server, removed.length)
+            self._store.usage.remove_file("upload", removed.scope, removed.server, removed.length)
         await in_thread(lambda: self._path(removed).unlink(missing_ok=True))
         return removed
 

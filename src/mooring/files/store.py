@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Seque
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from mooring.files import listing, records
 from mooring.files.database import Database, give_back
@@ -84,7 +84,7 @@ class FileStore:
         await self.database.open()
         await self.storage.open()
         for scope, server, kind, size, count in await self.database.read(records.usage):
-            self.usage.load(scope, server, kind, size, count)
+            self.usage.load(scope, server, cast("Kind", kind), size, count)
         self._ended = await self.database.read(records.ended_scopes)
 
     async def close(self) -> None:
@@ -97,10 +97,14 @@ class FileStore:
     async def begin(self, kind: Kind, scope: str, server: str, name: str) -> Incoming:
         """A new file; its bytes follow. Nobody sees it before `commit`."""
         self.refuse_ended(scope)
-        identifier = new_id()
-        writer = await self.storage.create(identifier)
-        self.coming.add(identifier)
-        file = NewFile(kind, scope, server, safe_name(name, kind), identifier)
+        file = NewFile(kind, scope, server, safe_name(name, kind), new_id())
+        self.usage.add_file(kind, scope, server, 0)
+        try:
+            writer = await self.storage.create(file.id)
+        except BaseException:
+            self.usage.remove_file(kind, scope, server, 0)
+            raise
+        self.coming.add(file.id)
         return Incoming(file, writer, self.rules.of(kind), self.usage, self.coming)
 
     @contextmanager
@@ -316,9 +320,7 @@ class FileStore:
         for record in taken:
             self._remembered.pop(record.id, None)
             self._touched.pop(record.id, None)
-            self.usage.remove(record.scope, record.server, record.size)
-            if record.kind == "artifact":
-                self.usage.forget_artifact(record.scope)
+            self.usage.remove_file(record.kind, record.scope, record.server, record.size)
             if self.on_removed is not None:
                 self.on_removed(record)
         blobs = [record.blob for record in taken if record.blob]
