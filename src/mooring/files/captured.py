@@ -13,7 +13,7 @@ from typing import Final
 
 from mooring.files.confinement import NotCapturable, open_confined
 from mooring.files.disk import in_thread
-from mooring.files.incoming import Incoming
+from mooring.files.incoming import Incoming, abandon_all
 from mooring.files.names import safe_name
 from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
@@ -66,8 +66,7 @@ class Capturer:
                 taken.append(await self._take(source, owner))  # noqa: PERF401 - those before are needed below
             return await self._store.commit(taken, exposed=exposed)
         except BaseException:
-            for file in taken:
-                await file.abandon()
+            await abandon_all(taken)
             raise
 
     async def _take(self, source: Source, owner: Owner) -> Incoming:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from mooring.files.faults import DISK_FULL, NoRoom
 
@@ -64,6 +64,18 @@ async def to_its_end(work: Callable[..., T], *arguments: object) -> T:
     except asyncio.CancelledError:
         await asyncio.wait([working])
         working.exception()
+        raise
+
+
+async def completed(work: Coroutine[Any, Any, T]) -> T:
+    """Several steps that belong together: who is cancelled meanwhile goes when the last of them is done."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()
         raise
 
 

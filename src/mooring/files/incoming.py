@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mooring.files.disk import completed
 from mooring.files.faults import WrongHash
 from mooring.files.handles import Kind
 from mooring.files.names import OCTETS, sniff, with_extension
 from mooring.files.quotas import Usage, too_large
 from mooring.files.records import FileRecord
 from mooring.files.storage import BlobWriter
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +114,14 @@ class Incoming:
             await asyncio.shield(self._writer.abandon())
         finally:
             self._coming.discard(self._file.id)
+
+
+async def abandon_all(files: Sequence[Incoming]) -> None:
+    """None of them ever was; whatever happens to one of them, or to whoever waits, the others go too."""
+    await completed(_abandon_all(files))
+
+
+async def _abandon_all(files: Sequence[Incoming]) -> None:
+    for outcome in await asyncio.gather(*(file.abandon() for file in files), return_exceptions=True):
+        if outcome is not None:  # its bytes are nobody's now, and are swept later
+            log.warning("a file that came to nothing could not be deleted now: %s", outcome)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, Self
 
 from mooring.files.faults import BadUpload, TooSlow
-from mooring.files.incoming import Incoming
+from mooring.files.incoming import Incoming, abandon_all
 from mooring.files.multipart import MultipartReader, PartBegun, PartData, PartEnded
 from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
@@ -45,10 +45,9 @@ class Receipt:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._current is not None:
-            await self._current.abandon()
-        for file in self._files:
-            await file.abandon()
+        left = self._files if self._current is None else [*self._files, self._current]
+        if left:
+            await abandon_all(left)
 
     async def begin(self, name: str) -> None:
         if len(self._files) >= self._rules.max_files:

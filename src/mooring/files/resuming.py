@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from mooring.files import records
-from mooring.files.disk import in_thread, sync_folder, to_its_end, write_all
+from mooring.files.disk import completed, in_thread, sync_folder, to_its_end, write_all
 from mooring.files.faults import BadUpload, FileFault, NotFound, WrongHash
 from mooring.files.handles import new_id
 from mooring.files.names import SNIFF_BYTES, safe_name, sniff
@@ -73,17 +73,20 @@ class ResumableUploads:
         rule = self._store.rules.upload
         if length > rule.max_file_bytes:
             raise too_large(rule.max_file_bytes)
-        self._store.usage.add_file("upload", scope, server, length)
         identifier = new_id()
         expires = self._store.clock() + rule.ttl_seconds
         upload = Resumable(identifier, scope, server, identifier, safe_name(name), sha256, length, expires)
+        await completed(self._begin(upload))
+        return upload if length else await self._finish(upload)
+
+    async def _begin(self, upload: Resumable) -> None:
+        self._store.usage.add_file("upload", upload.scope, upload.server, upload.length)
         try:
             await in_thread(self._create, self._path(upload))
             await self._store.database.run(lambda connection: _insert(connection, upload))
         except BaseException:
-            self._store.usage.remove_file("upload", scope, server, length)
+            self._store.usage.remove_file("upload", upload.scope, upload.server, upload.length)
             raise
-        return upload if length else await self._finish(upload)
 
     def _create(self, path: Path) -> None:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -216,18 +219,23 @@ class ResumableUploads:
             raise Locked("another request is writing to this upload: wait for it")
         self._busy.add(upload.id)
         try:
-            removed = await self.remove(upload)
-            if removed is not None and removed.finished:
-                await self._store.remove(upload.id, "deleted")
+            await completed(self._give_up(upload))
         finally:
             self._busy.discard(upload.id)
+
+    async def _give_up(self, upload: Resumable) -> None:
+        removed = await self.remove(upload)
+        if removed is not None and removed.finished:
+            await self._store.remove(upload.id, "deleted")
 
     async def remove(self, upload: Resumable, expired: float | None = None) -> Resumable | None:
         """Forget it, or only if it has expired by then; what it was at that moment, and None if it was gone.
 
         Its room is given back by whoever removed it, once.
         """
-        until = math.inf if expired is None else expired
+        return await completed(self._remove(upload, math.inf if expired is None else expired))
+
+    async def _remove(self, upload: Resumable, until: float) -> Resumable | None:
         removed = await self._store.database.run(lambda connection: _take(connection, upload.id, until))
         if removed is None:
             return None

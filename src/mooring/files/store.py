@@ -14,6 +14,7 @@ from typing import Final, cast
 
 from mooring.files import listing, records
 from mooring.files.database import Database, give_back
+from mooring.files.disk import completed
 from mooring.files.faults import Away, Gone, NotFound
 from mooring.files.handles import Handle, Kind, new_id
 from mooring.files.incoming import Incoming, KeepingRule, NewFile
@@ -254,6 +255,9 @@ class FileStore:
     # Ending
 
     async def remove(self, identifier: str, reason: str) -> None:
+        await completed(self._remove(identifier, reason))
+
+    async def _remove(self, identifier: str, reason: str) -> None:
         now = self.clock()
         await self._dispose(
             await self.database.run(lambda connection: records.take(connection, identifier, reason, now))
@@ -261,6 +265,9 @@ class FileStore:
 
     async def end_scope(self, scope: str, reason: str) -> None:
         """Its session is over: nothing of it can be used any more, and its files go."""
+        await completed(self._end_scope(scope, reason))
+
+    async def _end_scope(self, scope: str, reason: str) -> None:
         now = self.clock()
         self._ended[scope] = now
         await self.database.run(lambda connection: records.end_scope(connection, scope, reason, now))
