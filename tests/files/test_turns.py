@@ -152,16 +152,17 @@ def test_who_waits_too_long_is_told_so() -> None:
 # Attacked
 
 
-def searching(gateway: Gateway) -> int:
-    """How many processes look into results now."""
-    found = 0
+def searches(gateway: Gateway) -> list[int]:
+    """The processes that look into results now."""
+    found: list[int] = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             parent = path.read_text().rpartition(")")[2].split()[1]
             words = path.with_name("cmdline").read_bytes()
         except OSError:  # it ended meanwhile
             continue
-        found += int(parent) == gateway.process.pid and b"mooring.files.inspecting" in words
+        if int(parent) == gateway.process.pid and b"mooring.files.inspecting" in words:
+            found.append(int(path.parent.name))
     return found
 
 
@@ -179,13 +180,13 @@ def test_a_flood_of_searches_starts_few_processes_and_holds_up_nobody(tmp_path: 
             eventually(lambda: sum(call.answers.qsize() for call in flood) == 82, "most to be refused")
             refused = [said(call.result()) for call in flood if call.answers.qsize()]
             assert all("of this session wait already: wait for their answers" in text for text in refused)
-            eventually(lambda: searching(gateway) == 2, "the share of one session to run")
+            eventually(lambda: len(searches(gateway)) == 2, "the share of one session to run")
             found = other.tool("files_result_search", {"handle": theirs, "pattern": "needle"})
             assert found["structuredContent"]["matches"][0]["match"] == "needle"
             queried = other.tool("files_result_query", {"handle": theirs, "path": "$"})
             assert "not JSON" in said(queried)
-            assert searching(gateway) == 2
-        eventually(lambda: searching(gateway) == 0, "what nobody waits for to end")
+            assert len(searches(gateway)) == 2
+        eventually(lambda: not searches(gateway), "what nobody waits for to end")
 
 
 # A result meanwhile

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 import resource
 import sys
@@ -17,6 +18,7 @@ from contextlib import suppress
 from typing import Any, Final, cast
 
 from mooring.files.faults import BadUpload
+from mooring.protocol import surrogates
 
 MEMORY_BYTES: Final = 1024**3
 MAX_MATCHES: Final = 50
@@ -33,7 +35,7 @@ async def inspected(question: dict[str, Any], text: AsyncIterator[bytes], second
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        await _tell(process, question, text)
+        await _tell(process, {**question, "seconds": seconds}, text)
         async with asyncio.timeout(seconds):
             out, _ = await process.communicate()
     except TimeoutError:
@@ -44,7 +46,9 @@ async def inspected(question: dict[str, Any], text: AsyncIterator[bytes], second
             await process.wait()
     if process.returncode != 0 or not out:
         raise BadUpload("that could not be done: it needs too much memory; ask for something simpler")
-    return json.loads(out)
+    return json.loads(
+        surrogates.readable(out) or out
+    )  # half a character can be in JSON, and not in an answer
 
 
 async def _tell(process: Process, question: dict[str, Any], text: AsyncIterator[bytes]) -> None:
@@ -76,8 +80,9 @@ def search(text: str, pattern: str, most: int) -> dict[str, Any]:
         return {"error": f"`pattern` is not a regular expression: {error}"}
     found: list[dict[str, Any]] = []
     more = False
+    size = 0
     for match in compiled.finditer(text):
-        if len(found) >= min(most, MAX_MATCHES):
+        if len(found) >= min(most, MAX_MATCHES) or size > MAX_ANSWER_CHARS:
             more = True
             break
         start, end = max(0, match.start() - CONTEXT_CHARS), min(len(text), match.end() + CONTEXT_CHARS)
@@ -85,6 +90,7 @@ def search(text: str, pattern: str, most: int) -> dict[str, Any]:
         offset = len(text[: match.start()].encode())  # in bytes: that is how it is read
         about = {"offset": offset, "line": line, "match": match.group()[:500]}
         found.append({**about, "around": text[start:end][:2000]})
+        size += len(found[-1]["match"]) + len(found[-1]["around"])
     return {"matches": found, "more": more}
 
 
@@ -122,6 +128,7 @@ def _cut(found: list[Any]) -> list[Any]:
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     question = cast("dict[str, Any]", json.loads(sys.stdin.buffer.readline()))
+    _end_after(question["seconds"])
     text = sys.stdin.buffer.read().decode("utf-8", "replace")
     what = question["what"]
     if question["do"] == "matches":
@@ -130,6 +137,12 @@ def main() -> None:
         do = {"search": search, "query": query}[question["do"]]
         answer = do(text, what, question["most"])
     sys.stdout.write(json.dumps(answer))
+
+
+def _end_after(seconds: float) -> None:
+    """Whoever would stop us may have been killed: then the kernel does."""
+    most = math.ceil(seconds) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most))
 
 
 if __name__ == "__main__":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import parse_qs
 
 import msgspec
+from msgspec import Raw
 
 from mooring.errors import InvalidParams
 from mooring.files import answers, handles
@@ -16,6 +18,7 @@ from mooring.files.producing import contents
 from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
 from mooring.gateway.exchange import Exchange
+from mooring.protocol import jsonrpc
 from mooring.transports.wire import Answer
 
 MAX_READ_BYTES: Final = 4 * 1024**2
@@ -87,12 +90,15 @@ class OwnResources:
 
 
 def appended(answer: Answer, own_page: Json) -> Answer:
-    """The last page of a server's list, with ours after it."""
-    result: Json = msgspec.json.decode(answer.result)
-    result["resources"] = [*(result.get("resources") or []), *own_page["resources"]]
+    """The last page of a server's list, with ours after it; what is the server's stays as it said it."""
+    members = jsonrpc.members(answer.result)
+    theirs: list[Raw] = []
+    with suppress(msgspec.DecodeError):  # none, which is the server's mistake
+        theirs = jsonrpc.items(members.get("resources", b"[]"))
+    members["resources"] = Raw(msgspec.json.encode([*theirs, *own_page["resources"]]))
     if "nextCursor" in own_page:
-        result["nextCursor"] = own_page["nextCursor"]
-    return answers.changed(answer, result)
+        members["nextCursor"] = Raw(msgspec.json.encode(own_page["nextCursor"]))
+    return Answer(version=answer.version, result=jsonrpc.assemble(members))
 
 
 def _listed(record: FileRecord) -> Json:

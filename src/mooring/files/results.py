@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ from mooring.files.inspecting import inspected
 from mooring.files.locating import blocks
 from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
+from mooring.protocol import surrogates
 from mooring.transports.wire import Answer
 
 Json = dict[str, Any]
@@ -59,7 +61,11 @@ class ResultKeeper:
             _tool(
                 read,
                 "Read part of a large result.",
-                {"handle": handle, "offset": _whole("First byte (0)."), "length": _whole("Bytes (8192).")},
+                {
+                    "handle": handle,
+                    "offset": _whole(0, "First byte (0)."),
+                    "length": _whole(1, "Bytes (8192)."),
+                },
                 ["handle"],
             ),
             _tool(
@@ -90,8 +96,12 @@ class ResultKeeper:
         budget = self.rules.of(tool)
         if not budget.may_be_exceeded(raw):
             return answer, False
-        result: Json = msgspec.json.decode(raw)
-        if result.get("resultType") not in ("complete", None) or not await budget.is_exceeded(result):
+        result = _decoded(raw)
+        if (
+            result is None
+            or result.get("resultType") not in ("complete", None)
+            or not await budget.is_exceeded(result)
+        ):
             return answer, False
         text, mime_type = _readable(result)
         file = await self._store.begin("result", scope, self._server, f"{tool}.{_ending(mime_type)}")
@@ -144,7 +154,7 @@ class ResultKeeper:
     async def _read(self, given: Json, scope: str | None) -> Json:
         record = await self._record(given, scope)
         start = _number(given, "offset", 0)
-        length = min(_number(given, "length", DEFAULT_PART_BYTES), MAX_PART_BYTES)
+        length = min(_number(given, "length", DEFAULT_PART_BYTES, least=1), MAX_PART_BYTES)
         start = min(start, record.size)
         stop = min(start + length, record.size)
         data = await self._store.read_all(record, start, min(stop + LETTER_BYTES - 1, record.size))
@@ -183,6 +193,14 @@ class ResultKeeper:
         if "error" in answer:
             raise BadUpload(str(answer["error"]))
         return answer
+
+
+def _decoded(raw: bytes) -> Json | None:
+    """A result to look at, without half characters, which no file has; None if it cannot be read at all."""
+    for data in (raw, surrogates.readable(raw)):
+        with suppress(msgspec.DecodeError, RecursionError):
+            return None if data is None else msgspec.json.decode(data, type=Json)
+    return None
 
 
 def _readable(result: Json) -> tuple[str, str]:
@@ -238,15 +256,15 @@ def _ending(mime_type: str) -> str:
     return "json" if mime_type == "application/json" else "txt"
 
 
-def _number(given: Json, name: str, default: int) -> int:
+def _number(given: Json, name: str, default: int, least: int = 0) -> int:
     value = given.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise BadUpload(f"`{name}` must be a whole number from 0")
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise BadUpload(f"`{name}` must be a whole number from {least}")
     return value
 
 
-def _whole(description: str) -> Json:
-    return {"type": "integer", "minimum": 0, "description": description}
+def _whole(least: int, description: str) -> Json:
+    return {"type": "integer", "minimum": least, "description": description}
 
 
 def _tool(name: str, description: str, properties: Json, required: list[str]) -> Json:
