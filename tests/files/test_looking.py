@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -11,12 +12,16 @@ from pathlib import Path
 import pytest
 from tests.files.conftest import said, serving
 from tests.files.test_turns import searches
+from tests.files.test_writing import SCOPE, play
 from tests.support.gateway import Gateway
 from tests.support.peers import Peer, StreamablePeer
 from tests.support.waiting import eventually
 
+from mooring.files.budgets import Budget, ResultRules
 from mooring.files.inspecting import search
 from mooring.files.resources import appended
+from mooring.files.results import ResultKeeper
+from mooring.files.store import FileStore
 from mooring.transports.wire import Answer
 
 HALF = "half a letter: \ud800"
@@ -81,3 +86,23 @@ def test_a_search_without_an_end_ends_though_the_gateway_was_killed(tmp_path: Pa
         eventually(lambda: found.extend(searches(gateway)) or bool(found), "the search to begin")
         os.kill(gateway.process.pid, signal.SIGKILL)
         eventually(lambda: not Path(f"/proc/{found[0]}/fd/0").exists(), "the search to end")
+
+
+def test_a_result_of_many_links_is_kept_whole_and_replaced(tmp_path: Path) -> None:
+    links = [{"type": "resource_link", "uri": f"file:///{number}", "name": "x"} for number in range(2000)]
+
+    async def scene(store: FileStore) -> None:
+        keeper = ResultKeeper(store, "files", ResultRules(Budget(bytes=1000)), lambda tool: tool)
+        for words in ([], [{"type": "text", "text": "many files"}]):
+            answer = Answer(version="2025-11-25", result=json.dumps({"content": [*words, *links]}).encode())
+            made, was_kept = await keeper.shortened("find", answer, SCOPE)
+            assert was_kept
+            assert len(bytes(made.result)) < 2000
+            [record, *_] = await store.listed(SCOPE, "files", ["result"])
+            assert json.loads(await store.read_all(record)) == [*words, *links]
+        few = [{"type": "text", "text": "y" * 5000}, *links[:3]]
+        answer = Answer(version="2025-11-25", result=json.dumps({"content": few}).encode())
+        made, _ = await keeper.shortened("find", answer, SCOPE)
+        assert json.loads(bytes(made.result))["content"][1:] == links[:3], "a few stay, to be followed"
+
+    play(tmp_path, scene, itertools.count(1000.0).__next__, 1_000_000)

@@ -49,8 +49,10 @@ def send_piece(location: str, offset: int, data: bytes) -> Answered:
     return http_request("PATCH", location, data, {**PIECE, "Upload-Offset": str(offset)})
 
 
-def a_store(folder: Path, clock: Callable[[], float], quotas: Quotas | None = None) -> FileStore:
-    rule = KeepingRule(1000, 60.0)
+def a_store(
+    folder: Path, clock: Callable[[], float], quotas: Quotas | None = None, max_file_bytes: int = 1000
+) -> FileStore:
+    rule = KeepingRule(max_file_bytes, 60.0)
     return FileStore(
         Database(folder / "state.sqlite3"),
         LocalStorage(folder),

@@ -28,9 +28,11 @@ SCOPE = "0" * 32
 Scene = Callable[[FileStore], Awaitable[None]]
 
 
-def play(folder: Path, scene: Scene, clock: Callable[[], float] = time.time) -> None:
+def play(
+    folder: Path, scene: Scene, clock: Callable[[], float] = time.time, max_file_bytes: int = 1000
+) -> None:
     async def run() -> None:
-        store = a_store(folder, clock)
+        store = a_store(folder, clock, max_file_bytes=max_file_bytes)
         await store.open()
         async with asyncio.timeout(LIMIT_SECONDS):
             await scene(store)

@@ -16,6 +16,7 @@ from mooring.files.pixels import BYTES_PER_TOKEN, image_tokens
 Json = dict[str, Any]
 HEAD_CHARACTERS: Final = 64 * 1024
 """The size of a picture stands within these first characters of its base64."""
+FEW_LINKS_BYTES: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,12 @@ class Budget:
         """How much of the beginning may be shown: what stands for a result must not be as large as it."""
         halves = (self.bytes and self.bytes // 2, self.tokens)  # a token of anything has a byte or more
         return min(most, *(half for half in halves if half is not None))
+
+    @property
+    def link_bytes(self) -> int:
+        """How much the links of a result may have that stay in it; those of a few files always do."""
+        halves = (self.bytes, self.tokens and self.tokens * BYTES_PER_TOKEN // 2)
+        return max(FEW_LINKS_BYTES, min(half for half in halves if half is not None))
 
     async def is_exceeded(self, result: Json) -> bool:
         if self.bytes is not None and cost(result) > self.bytes:

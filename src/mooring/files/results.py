@@ -103,6 +103,9 @@ class ResultKeeper:
             or not await budget.is_exceeded(result)
         ):
             return answer, False
+        links = _links(result, budget.link_bytes)
+        if links:
+            result["content"] = [block for block in result["content"] if block not in links]
         text, mime_type = _readable(result)
         file = await self._store.begin("result", scope, self._server, f"{tool}.{_ending(mime_type)}")
         try:
@@ -115,9 +118,9 @@ class ResultKeeper:
             raise
         room = budget.preview_bytes(self.rules.preview_bytes)
         shown = preview(result, text).encode()[:room].decode("utf-8", "ignore")
-        return answers.changed(answer, self._stand_in(result, record, shown)), True
+        return answers.changed(answer, self._stand_in(result, record, shown, links)), True
 
-    def _stand_in(self, result: Json, record: FileRecord, shown: str) -> Json:
+    def _stand_in(self, result: Json, record: FileRecord, shown: str, links: list[Json]) -> Json:
         does = ("reads more of it", "searches it", "queries it" if is_json(record) else None)
         named = ((self._shown(tool), words) for tool, words in zip(self._tools, does, strict=False))
         advice = ", ".join(f"`{tool}` {words}" for tool, words in named if tool and words)
@@ -125,11 +128,10 @@ class ResultKeeper:
             f"The result has {record.size} bytes and is kept as {record.uri}; "
             f"{advice or 'read that resource'}. It begins:\n{shown}"
         )
-        kept = [block for block in blocks(result) if block.get("type") == "resource_link"]
         made: Json = {
             name: value for name, value in result.items() if name not in ("content", "structuredContent")
         }
-        made["content"] = [{"type": "text", "text": note}, *kept]
+        made["content"] = [{"type": "text", "text": note}, *links]
         meta = dict(made.get("_meta") or {})
         meta["result"] = {"result_uri": record.uri, "size_bytes": record.size, "mime_type": record.mime_type}
         made["_meta"] = meta
@@ -203,11 +205,16 @@ def _decoded(raw: bytes) -> Json | None:
     return None
 
 
+def _links(result: Json, room: int) -> list[Json]:
+    """The links of a result, which stay in it, to be followed; if they are too many they are kept with it."""
+    found = [block for block in blocks(result) if block.get("type") == "resource_link"]
+    return found if len(msgspec.json.encode(found)) <= room else []
+
+
 def _readable(result: Json) -> tuple[str, str]:
-    """What a model would want to look into: all texts together, or JSON; nothing of a result is left out but
-    links, which stay in it."""
+    """What a model would want to look into: all texts together, or JSON; nothing of a result is left out."""
     structured = result.get("structuredContent")
-    found = [block for block in blocks(result) if block.get("type") != "resource_link"]
+    found = blocks(result)
     texts = [str(block.get("text", "")) for block in found if block.get("type") == "text"]
     text = "\n".join(texts)
     if structured is None and texts and len(texts) == len(found):
@@ -226,7 +233,7 @@ def preview(result: Json, text: str) -> str:
     found = blocks(result)
     if result.get("structuredContent") is not None or all(block.get("type") == "text" for block in found):
         return text
-    return "\n".join(_shown(block) for block in found if block.get("type") != "resource_link")
+    return "\n".join(map(_shown, found))
 
 
 def _shown(block: Json) -> str:
