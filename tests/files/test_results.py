@@ -16,6 +16,7 @@ from tests.support.gateway import Gateway
 from tests.support.peers import Peer, RpcRefused, StreamablePeer
 
 from mooring.files.budgets import Budget, cost
+from mooring.files.inspecting import inspected
 from mooring.files.pixels import dimensions, image_tokens
 from mooring.files.results import preview
 
@@ -223,3 +224,14 @@ def test_a_resource_whose_bytes_are_gone_is_not_found(tmp_path: Path) -> None:
         blob.unlink()
         with pytest.raises(RpcRefused, match="is gone"):
             peer.request("resources/read", {"uri": uri})
+
+
+def test_a_file_in_the_gateways_own_folder_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that may write where the gateway was started would otherwise leave its sandbox that way."""
+    (tmp_path / "json.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    question = {"do": "search", "what": "b+", "most": 5}
+    assert asyncio.run(inspected(question, b"abbc", 10.0))["matches"][0]["match"] == "bb"
+    assert not (tmp_path / "ran").exists()

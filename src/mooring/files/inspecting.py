@@ -29,7 +29,8 @@ MAX_ANSWER_CHARS: Final = 20_000
 async def inspected(question: dict[str, Any], text: AsyncIterator[bytes], seconds: float) -> dict[str, Any]:
     """Ask a process of its own about a text, which passes through; it is stopped when it takes too long."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "mooring.files.inspecting"),
+        # -P: a server that may write where we were started must not have its `json.py` run by us.
+        *(sys.executable, "-P", "-m", "mooring.files.inspecting"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,

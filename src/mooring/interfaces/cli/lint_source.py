@@ -126,7 +126,7 @@ def _served(entry: Message) -> Generator[Path]:
         # JSON is YAML; what looks like a variable is the command's own business.
         file.write_text(re.sub(r"\$(?=\{)", "$$", json.dumps(config)), encoding="utf-8")
         with subprocess.Popen(  # noqa: S603 - our own program, and the command that the person gave
-            [sys.executable, "-m", "mooring.interfaces.cli.lint_gateway", str(file)],
+            [sys.executable, "-P", "-m", "mooring.interfaces.cli.lint_gateway", str(file)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         ) as gateway:

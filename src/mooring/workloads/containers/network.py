@@ -21,7 +21,7 @@ async def open_network(pid: int) -> InsideNetwork:
     with ours, theirs:
         os.set_inheritable(theirs.fileno(), True)
         helper = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "mooring.workloads.containers.enter"),
+            *(sys.executable, "-P", "-m", "mooring.workloads.containers.enter"),
             *(str(theirs.fileno()), str(pid), str(PORT), "0"),
             pass_fds=(theirs.fileno(),),
             stdin=asyncio.subprocess.DEVNULL,
