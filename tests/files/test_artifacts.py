@@ -152,10 +152,23 @@ def test_ranges(gateway: Gateway) -> None:
 
 def test_what_has_not_changed_is_not_sent_again(peer: Peer) -> None:
     url, answered = _download(peer)
-    again = http_request("GET", url, headers={"If-None-Match": answered.headers["ETag"]})
-    assert (again.status, again.body) == (304, b"")
+    tag = answered.headers["ETag"]
+    for known in (tag, f"W/{tag}", f'"another", {tag}', "*"):
+        again = http_request("GET", url, headers={"If-None-Match": known})
+        assert (again.status, again.body) == (304, b"")
+    assert http_request("GET", url, headers={"If-None-Match": '"another"'}).status == 200
     head = http_request("HEAD", url)
     assert (head.status, head.body, head.headers["Content-Length"]) == (200, b"", "10")
+
+
+def test_a_link_may_be_spelled_in_another_way(peer: Peer) -> None:
+    """Some clients write signs in a path as they are that we encode, and the other way round."""
+    about = peer.tool("write", {"filename": "it's ~ (1).txt", "text": "here"})["_meta"]["artifact"]
+    url = about["download_url"]
+    assert "it%27s%20~%20%281%29.txt?" in url
+    for spelled in ("it's%20~%20(1).txt", "%69t%27s%20%7E%20%281%29.txt"):
+        answered = http_request("GET", url.replace("it%27s%20~%20%281%29.txt", spelled))
+        assert (answered.status, answered.body) == (200, b"here")
 
 
 FORGERIES: list[Callable[[str], str]] = [
@@ -164,6 +177,7 @@ FORGERIES: list[Callable[[str], str]] = [
     lambda url: url.replace("report.txt", "other.txt"),
     lambda url: url.partition("?")[0],
     lambda url: url.replace("expires=", "expires=-"),
+    lambda url: url.replace("expires=", "expires=%C2%B2"),
     lambda url: url.replace("/artifacts/files/", "/artifacts/others/"),
     lambda url: url.replace("/artifacts/files/", "/artifacts/files/../files/"),
     lambda url: url.replace("report.txt", "..%2Freport.txt"),

@@ -27,10 +27,9 @@ def links(key: bytes = KEY) -> Links:
     return made
 
 
-def parts(url: str) -> tuple[str, str, str, str]:
-    path, _, query = url.removeprefix("http://127.0.0.1:1").partition("?")
-    expires, owner, signature = (pair.partition("=")[2] for pair in query.split("&"))
-    return path, expires, owner, signature
+def parts(url: str) -> tuple[str, handles.Handle, str, str, str]:
+    expires, owner, signature = (pair.partition("=")[2] for pair in url.partition("?")[2].split("&"))
+    return RECORD.server, RECORD.handle, expires, owner, signature
 
 
 def test_a_download_link_holds_until_it_expires() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 import time
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from mooring.files.faults import Gone, NotFound, Refused
-from mooring.files.handles import quoted
+from mooring.files.handles import Handle, quoted
 from mooring.files.records import FileRecord
 from mooring.transports.sealing import Seal, SealBroken
 
@@ -22,6 +23,7 @@ RESUMABLE: Final = "resumable"
 """The folder of uploads in pieces, below the address of their server."""
 NEW_LINK: Final = "have your assistant ask for a new one, with the server's `get_upload_url` tool"
 ONCE_SECONDS: Final = 600.0
+_MOMENT: Final = re.compile(r"[0-9]{1,12}")
 RESUME_SECONDS: Final = 7 * 86_400.0
 """How long the address of an upload in pieces may work; the upload ends earlier if no piece comes."""
 
@@ -81,12 +83,8 @@ class Links:
                 raise Gone(f"this link has expired: {advice}") from error
             raise Refused(f"this link is not one of ours: {advice}") from error
 
-    def download_path(self, record: FileRecord) -> str:
-        server, name = quoted(record.server), quoted(record.name)
-        return f"/artifacts/{server}/{record.scope}/{record.id}/{name}"
-
     def download_url(self, record: FileRecord, expires: float, principal: str) -> str:
-        path = self.download_path(record)
+        path = _download_path(record.server, record.scope, record.id, record.name)
         moment, owner = int(expires), self.owner(principal)
         signature = self._signature(path, moment, owner)
         return f"{self.base}{path}?expires={moment}&for={owner}&signature={signature}"
@@ -95,9 +93,11 @@ class Links:
         """Stands for whoever was given a link, and tells nobody who that is."""
         return _owner(self._key, principal)
 
-    def check_download(self, path: str, expires: str, owner: str, signature: str) -> None:
-        if not expires.isdigit() or len(expires) > 12:
+    def check_download(self, server: str, handle: Handle, expires: str, owner: str, signature: str) -> None:
+        """Whether we gave this link away. Clients may spell its path as they like: `(` or `%28`."""
+        if not _MOMENT.fullmatch(expires):
             raise Refused("this link is not one of ours: ask for the artifact again")
+        path = _download_path(server, handle.scope, handle.id, handle.name or "")
         wanted = self._signature(path, int(expires), owner)
         if not hmac.compare_digest(wanted.encode(), signature.encode()):
             raise Refused("this link is not one of ours: ask for the artifact again")
@@ -106,6 +106,10 @@ class Links:
 
     def _signature(self, path: str, expires: int, owner: str) -> str:
         return _signed(self._key, f"{path}\n{expires}\n{owner}")
+
+
+def _download_path(server: str, scope: str, identifier: str, name: str) -> str:
+    return f"/artifacts/{quoted(server)}/{scope}/{identifier}/{quoted(name)}"
 
 
 @lru_cache(maxsize=256)

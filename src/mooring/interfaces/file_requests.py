@@ -129,6 +129,7 @@ class FileRequests:
             self.refuse(request, reply, 404, "not found")
         except Exception:
             log.exception("%s %s failed", request.method.decode("latin-1"), request.path.decode("latin-1"))
+            visit.failed(500, "internal error")
             self.refuse(request, reply, 500, "internal error")
 
     def refuse(
