@@ -197,6 +197,21 @@ def test_a_body_that_only_trickles_is_refused(monkeypatch: pytest.MonkeyPatch) -
         asyncio.run(read())
 
 
+def test_what_takes_us_long_is_not_held_against_the_sender(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An import in the middle of a form may take minutes; the rest of the form has come long before."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+
+    async def read() -> int:
+        size = 0
+        async for data in receiving.unhurried(_slow(0, 3)):
+            size += len(data)
+            now[0] += 100
+        return size
+
+    assert asyncio.run(read()) == 3
+
+
 def test_what_a_crash_left_is_swept_and_nothing_else(tmp_path: Path) -> None:
     rule = KeepingRule(1000, 3600.0)
     rules = StoreRules(rule, rule, rule, orphan_grace_seconds=60)

@@ -39,6 +39,27 @@ def test_a_file_keeps_its_name(peer: Peer, name: str) -> None:
     assert path.endswith(f"/{name}")
 
 
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("filename*=utf-8''Bericht%20%C3%BC.txt", "Bericht ü.txt"),
+        ("filename=\"=?utf-8?B?w7w=?=\"; filename*=utf-8''%C3%BC.txt", "ü.txt"),  # as .NET writes it
+        ("filename*=ISO-8859-1'de'%FC.txt", "ü.txt"),
+        ("filename=\"x; filename*=utf-8''y.txt\"", "x; filename_=utf-8''y.txt"),
+    ],
+)
+def test_a_name_may_come_in_the_extended_form(peer: Peer, given: str, name: str) -> None:
+    body = f'--b\r\nContent-Disposition: form-data; name="file"; {given}\r\n\r\nx\r\n--b--\r\n'.encode()
+    headers = {"Content-Type": "multipart/form-data; boundary=b"}
+    [made] = http_request("POST", upload_url(peer)["upload_url"], body, headers).json["uploads"]
+    assert made["filename"] == name
+
+
+def test_hashes_without_end_are_not_gathered(peer: Peer) -> None:
+    answered = post(upload_url(peer), ("a.txt", b"a"), hashes=("0" * 64,) * 101)
+    assert (answered.status, "at most 100" in answered.json["error"]) == (400, True)
+
+
 def test_the_answer_also_stands_in_the_text(peer: Peer) -> None:
     result = peer.tool("files_get_upload_url")
     assert json.loads(said(result)) == result["structuredContent"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import unquote_to_bytes
 
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
@@ -12,6 +14,8 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from mooring.files.faults import BadUpload
 
 MAX_HEADER_BYTES: Final = 8192
+_QUOTED: Final = re.compile(r'"(?:\\.|[^"\\])*"')
+_EXTENDED: Final = re.compile(r";\s*filename\*\s*=\s*(utf-8|iso-8859-1)'[^']*'([^\s;]+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +91,22 @@ class MultipartReader:
         self._name = self._value = b""
 
     def _on_headers_finished(self) -> None:
+        disposition = self._headers.get("content-disposition", "")
         # The library takes text for Latin-1, while browsers and curl send names in UTF-8.
-        disposition = self._headers.get("content-disposition", "").encode()
-        _, options = parse_options_header(disposition.decode("latin-1"))
-        filename = options.get(b"filename")
-        self._events.append(
-            PartBegun(
-                options.get(b"name", b"").decode("utf-8", "replace"),
-                None if filename is None else filename.decode("utf-8", "replace"),
-            )
-        )
+        _, options = parse_options_header(disposition.encode().decode("latin-1"))
+        filename = _extended_name(disposition)
+        if filename is None and b"filename" in options:
+            filename = options[b"filename"].decode("utf-8", "replace")
+        self._events.append(PartBegun(options.get(b"name", b"").decode("utf-8", "replace"), filename))
 
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:
         self._events.append(PartData(data[start:end]))
 
     def _on_end(self) -> None:
         self._ended = True
+
+
+def _extended_name(disposition: str) -> str | None:
+    """`filename*=utf-8''...`: not meant for forms, but what .NET sends names in that are not ASCII."""
+    found = _EXTENDED.search(_QUOTED.sub('""', disposition))
+    return None if found is None else unquote_to_bytes(found[2]).decode(found[1], "replace")

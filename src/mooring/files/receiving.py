@@ -65,6 +65,8 @@ class Receipt:
         self._current = None
 
     def add_hash(self, value: str) -> None:
+        if len(self._hashes) >= self._rules.max_files:
+            raise BadUpload(f"at most {self._rules.max_files} files in one request, and as many hashes")
         self._hashes.append(checked_hash(value))
 
     async def keep(self) -> list[FileRecord]:
@@ -161,12 +163,13 @@ class _Fields:
 
 
 async def unhurried(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The body, as long as it comes fast enough to be meant."""
-    started = time.monotonic()
-    received = 0
+    """The body, as long as it comes fast enough to be meant; what we do with it takes time of our own."""
+    received, waited = 0, 0.0
+    began = time.monotonic()
     async for data in body:
         received += len(data)
-        elapsed = time.monotonic() - started
-        if elapsed > PATIENCE_SECONDS and received < elapsed * SLOWEST_BYTES_PER_SECOND:
+        waited += time.monotonic() - began
+        if waited > PATIENCE_SECONDS and received < waited * SLOWEST_BYTES_PER_SECOND:
             raise TooSlow("the bytes come too slowly: send them again, or use a resumable upload")
         yield data
+        began = time.monotonic()
