@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mooring.files import argument_paths, handles
@@ -61,12 +61,19 @@ def test_a_ticket_is_for_one_server_and_a_while() -> None:
 
 
 @given(st.text(max_size=400))
+@example(". x")
+@example("x .\u00a0.")
+@example("e\u200d\u0301")
+@example("CON .txt")
+@example(f"{'x' * 150} . . {'y' * 20}")
+@example(f"{'x' * 156}\u00a0.txt.txt")
 def test_every_name_is_one_harmless_component(name: str) -> None:
     safe = safe_name(name)
     assert safe not in ("", ".", "..")
     assert not set(safe) & set('/\\:*?"<>|\0\n\r')
     assert len(safe.encode()) <= MAX_NAME_BYTES
     assert safe_name(safe) == safe
+    assert safe.partition(".")[0].strip().lower() != "con"
 
 
 @given(st.text(max_size=100))

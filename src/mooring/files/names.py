@@ -14,7 +14,8 @@ SNIFF_BYTES: Final = 4096
 OCTETS: Final = "application/octet-stream"
 
 _FORBIDDEN: Final = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]')
-_RESERVED: Final = re.compile(r"^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECASE)
+_EDGES: Final = re.compile(r"^[.\s]+|[.\s]+$")
+_RESERVED: Final = re.compile(r"^(con|prn|aux|nul|com[0-9]|lpt[0-9])\s*(\.|$)", re.IGNORECASE)
 _INVISIBLE: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _MAGIC: Final = (
     (b"%PDF-", "application/pdf"),
@@ -50,9 +51,10 @@ _EXTENSIONS: Final = {
 @lru_cache(maxsize=1024)
 def safe_name(given: str, fallback: str = "file") -> str:
     """The last component of what somebody called a file; letters of every script stay as they are."""
-    text = unicodedata.normalize("NFC", given.replace("\\", "/").rsplit("/", 1)[-1])
+    text = given.replace("\\", "/").rsplit("/", 1)[-1]
     text = "".join(sign for sign in text if unicodedata.category(sign) not in _INVISIBLE)
-    text = _FORBIDDEN.sub("_", text).strip().rstrip(". ").lstrip(".")
+    text = unicodedata.normalize("NFC", text)
+    text = _EDGES.sub("", _FORBIDDEN.sub("_", text))
     if not text:
         return fallback
     if _RESERVED.match(text):
@@ -69,7 +71,7 @@ def _shortened(name: str) -> str:
     else:
         ending = f".{ending}"
     room = MAX_NAME_BYTES - len(ending.encode())
-    return stem.encode()[:room].decode("utf-8", "ignore").rstrip(". ") + ending
+    return stem.encode()[:room].decode("utf-8", "ignore").rstrip().rstrip(".") + ending
 
 
 def sniff(head: bytes, name: str) -> str:
