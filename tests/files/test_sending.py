@@ -234,6 +234,34 @@ def test_a_wrong_hash_ends_a_resumable_upload(gateway: Gateway) -> None:
         assert http_request("HEAD", location, headers=TUS).status == 404
 
 
+def test_who_cannot_send_patch_says_so(gateway: Gateway) -> None:
+    with ModernHttpPeer(gateway, "files") as peer:
+        location = create(upload_url(peer)["upload_url"]).headers["Location"]
+        meant = {**PIECE, "Upload-Offset": "0", "X-HTTP-Method-Override": "PATCH"}
+        assert http_request("POST", location, DATA[:10], meant).headers["Upload-Offset"] == "10"
+        assert http_request("POST", location, b"", {**TUS, "X-HTTP-Method-Override": "DELETE"}).status == 204
+        assert http_request("HEAD", location, headers=TUS).status == 404
+
+
+def test_refusals_speak_the_protocol_too(gateway: Gateway) -> None:
+    with ModernHttpPeer(gateway, "files") as peer:
+        location = create(upload_url(peer)["upload_url"], sha256="0" * 64).headers["Location"]
+        other = http_request("HEAD", location, headers={"Tus-Resumable": "0.2.2"})
+        assert (other.status, other.headers["Tus-Version"]) == (412, "1.0.0")
+        assert http_request("HEAD", location).headers["Tus-Version"] == "1.0.0"
+        typed = http_request(
+            "PATCH", location, DATA, {**TUS, "Upload-Offset": "0", "Content-Type": "text/plain"}
+        )
+        assert (typed.status, typed.headers["Tus-Resumable"]) == (415, "1.0.0")
+        assert send_piece(location, 5, DATA).headers["Tus-Resumable"] == "1.0.0"
+        described = http_request("HEAD", location, headers=TUS).headers["Upload-Metadata"]
+        about = dict(pair.split(" ") for pair in described.split(","))
+        assert {name: base64.b64decode(value) for name, value in about.items()} == {
+            "filename": b"big.bin",
+            "sha256": b"0" * 64,
+        }
+
+
 def test_an_upload_can_be_given_up(gateway: Gateway) -> None:
     with ModernHttpPeer(gateway, "files") as peer:
         location = create(upload_url(peer)["upload_url"]).headers["Location"]

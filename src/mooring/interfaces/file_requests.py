@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from time import monotonic
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
@@ -38,6 +39,7 @@ PRIVATE: Final = (
     (b"x-content-type-options", b"nosniff"),
 )
 JSON: Final = ((b"content-type", b"application/json"), *PRIVATE)
+TUS_VERSION: Final = b"1.0.0"
 STOP_SECONDS: Final = 2.0
 METHODS: Final = {FILE_UPLOAD: "files/upload", FILE_DOWNLOAD: "files/download"}
 """Kind of event -> how limits call such a request."""
@@ -144,7 +146,7 @@ class FileRequests:
             reply.send(status, (*upload_page.HEADERS, *more), upload_page.refusal(message))
             return
         body = msgspec.json.encode({"error": message})
-        reply.send(status, (*JSON, *more, *self.headers_for(request)), body)
+        reply.send(status, (*JSON, *_tus(request, status), *more, *self.headers_for(request)), body)
 
     async def close(self) -> None:
         for task in list(self._tasks):
@@ -239,6 +241,14 @@ class FileRequests:
             return None
         await self.service.sessions.keep(found, server.id)
         return self.service.scopes.of_session(found.alias)
+
+
+def _tus(request: Request, status: int) -> Headers:
+    """Clients of the protocol learn from every answer, refusals too, which version was spoken."""
+    if request.header(b"tus-resumable") is None and status != HTTPStatus.PRECONDITION_FAILED:
+        return ()
+    spoken = (b"tus-resumable", TUS_VERSION)
+    return (spoken, (b"tus-version", TUS_VERSION)) if status == HTTPStatus.PRECONDITION_FAILED else (spoken,)
 
 
 def wants_page(request: Request) -> bool:

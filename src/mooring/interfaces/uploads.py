@@ -16,7 +16,7 @@ from mooring.files.records import FileRecord
 from mooring.gateway.server import Server
 from mooring.interfaces import upload_page
 from mooring.interfaces.file_requests import JSON, FileRequests, Visit, path_of, query_of, wants_page
-from mooring.interfaces.uploads_resumable import ResumableRequest, is_resumable
+from mooring.interfaces.uploads_resumable import ResumableRequest, is_resumable, method_of
 from mooring.transports.http_endpoint import Streaming
 from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import BodyStream, Request
@@ -45,7 +45,8 @@ class Uploads:
         resumable = ResumableRequest(
             requests, requests.service.resumable, server_id, adapters, request, reply, body
         )
-        match request.method, rest:
+        method = method_of(request) if rest else request.method
+        match method, rest:
             case ((b"GET" | b"HEAD"), []):
                 requests.enter(server, request, reply, upload.show_page)
             case b"POST", [] if is_resumable(request):

@@ -7,22 +7,39 @@ import binascii
 from email.utils import formatdate
 from typing import Final
 
-from mooring.files.faults import BadUpload
+from mooring.files.faults import BadUpload, FileFault
 from mooring.files.links import RESUMABLE, Ticket
 from mooring.files.middleware import FileAdapters
 from mooring.files.receiving import checked_hash
 from mooring.files.resuming import Resumable, ResumableUploads
-from mooring.interfaces.file_requests import PRIVATE, FileRequests, Visit, query_of
+from mooring.interfaces.file_requests import PRIVATE, TUS_VERSION, FileRequests, Visit, query_of
 from mooring.transports.http_reply import Reply
 from mooring.transports.http_request import BodyStream, Request
 
-VERSION: Final = b"1.0.0"
 PIECE: Final = b"application/offset+octet-stream"
 EXTENSIONS: Final = b"creation,creation-with-upload,expiration,termination"
 
 
+class OtherVersion(FileFault):
+    """A version of the protocol that we do not speak."""
+
+    status = 412
+
+
+class WrongType(FileFault):
+    """The body is not a piece of a file."""
+
+    status = 415
+
+
 def is_resumable(request: Request) -> bool:
     return request.header(b"tus-resumable") is not None
+
+
+def method_of(request: Request) -> bytes:
+    """What is meant: whoever cannot send PATCH or DELETE sends POST and says so."""
+    meant = request.header(b"x-http-method-override")
+    return request.method if meant is None or request.method != b"POST" else meant.upper()
 
 
 class ResumableRequest:
@@ -50,7 +67,10 @@ class ResumableRequest:
         visit.done()
         limit = self._requests.service.store.rules.upload.max_file_bytes
         self._send(
-            204, (b"tus-version", VERSION), (b"tus-extension", EXTENSIONS), (b"tus-max-size", b"%d" % limit)
+            204,
+            (b"tus-version", TUS_VERSION),
+            (b"tus-extension", EXTENSIONS),
+            (b"tus-max-size", b"%d" % limit),
         )
 
     async def create(self, visit: Visit) -> None:
@@ -81,12 +101,13 @@ class ResumableRequest:
         self._check_version()
         upload = await self._uploads.find(identifier, visit.scope, self._server)
         upload = await self._uploads.completed(upload)
-        await self._state(visit, 200, upload, (b"upload-length", b"%d" % upload.length))
+        about = (b"upload-metadata", _described(upload))
+        await self._state(visit, 200, upload, (b"upload-length", b"%d" % upload.length), about)
 
     async def patch(self, identifier: str, visit: Visit) -> None:
         self._check_version()
         if self._request.header(b"content-type") != PIECE:
-            raise BadUpload(f"a piece is sent as `{PIECE.decode()}`")
+            raise WrongType(f"a piece is sent as `{PIECE.decode()}`")
         upload = await self._uploads.find(identifier, visit.scope, self._server)
         if upload.finished:
             raise BadUpload("this upload is complete already")
@@ -112,11 +133,11 @@ class ResumableRequest:
 
     def _send(self, status: int, *headers: tuple[bytes, bytes]) -> None:
         extra = self._requests.headers_for(self._request)
-        self._reply.send(status, ((b"tus-resumable", VERSION), *headers, *PRIVATE, *extra), b"")
+        self._reply.send(status, ((b"tus-resumable", TUS_VERSION), *headers, *PRIVATE, *extra), b"")
 
     def _check_version(self) -> None:
-        if self._request.header(b"tus-resumable") != VERSION:
-            raise BadUpload("this speaks tus 1.0.0 only: send `Tus-Resumable: 1.0.0`")
+        if self._request.header(b"tus-resumable") != TUS_VERSION:
+            raise OtherVersion("this speaks tus 1.0.0 only: send `Tus-Resumable: 1.0.0`")
 
     def _number(self, name: bytes) -> int:
         value = self._request.header(name) or b""
@@ -135,3 +156,11 @@ def _metadata(header: bytes) -> dict[str, str]:
         except (binascii.Error, ValueError):
             raise BadUpload("`Upload-Metadata` must be names with base64 values") from None
     return found
+
+
+def _described(upload: Resumable) -> bytes:
+    """What was said about an upload when it began, as far as we kept it."""
+    kept = {b"filename": upload.name, b"sha256": upload.sha256}
+    return b",".join(
+        b"%b %b" % (name, base64.b64encode(text.encode())) for name, text in kept.items() if text
+    )
