@@ -377,7 +377,8 @@ def test_too_much_is_not_imported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "address",
     ["127.0.0.1", "10.0.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1", "::1",
-     "fe80::1%eth0", "fd00::1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"],
+     "fe80::1%eth0", "fd00::1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "::7f00:1",
+     "::ffff:0:7f00:1", "64:ff9b:1::a00:1", "fec0::1"],
 )  # fmt: skip
 def test_addresses_inside_are_known(address: str) -> None:
     assert is_inside(address)

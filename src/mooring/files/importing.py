@@ -27,6 +27,10 @@ LIMITS: Final = ClientLimits(
     connect_seconds=10.0, head_seconds=30.0, body_stall_seconds=30.0, max_connections=1
 )
 _IN_ADDRESSES: Final = "/?%:@!$&'()*+,;=~[]"
+_TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")
+# Python takes these for public: IPv4 as old machines wrote it, what a network translates by itself, and what
+# was private before `fc00::/7`.
+_LOCAL: Final = tuple(map(ipaddress.ip_network, ("::/96", "::ffff:0:0:0/96", "64:ff9b:1::/48", "fec0::/10")))
 _MOVED: Final = frozenset((301, 302, 303, 307, 308))
 
 
@@ -109,10 +113,12 @@ def is_inside(address: str) -> bool:
     found = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(found, ipaddress.IPv6Address):
         inner = found.ipv4_mapped or found.sixtofour
-        if inner is None and found in ipaddress.ip_network("64:ff9b::/96"):
+        if inner is None and found in _TRANSLATED:
             inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
         if inner is not None:
             return is_inside(str(inner))
+        if any(found in network for network in _LOCAL):
+            return True
     return not found.is_global or found.is_multicast
 
 
