@@ -183,7 +183,7 @@ def test_a_file_that_is_refused_half_way_has_its_reason_on_a_line_of_its_own(tmp
     assert b"\nerror: `" in shown
 
 
-def _drop(page: Any, name: str, text: str) -> None:
+def _drop(page: Any, name: str, text: str, where: str = "#drop") -> None:
     data = page.evaluate_handle(
         """([name, text]) => {
             const data = new DataTransfer();
@@ -192,7 +192,65 @@ def _drop(page: Any, name: str, text: str) -> None:
         }""",
         [name, text],
     )
-    page.dispatch_event("#drop", "drop", {"dataTransfer": data})
+    page.dispatch_event(where, "drop", {"dataTransfer": data})
+
+
+def _choose(page: Any, *files: tuple[str, bytes]) -> None:
+    chosen = [{"name": name, "mimeType": "text/plain", "buffer": data} for name, data in files]
+    page.set_input_files("input[type=file]", chosen)
+
+
+def test_the_page_takes_more_than_one_request_may_have(browser: Any, tmp_path: Path) -> None:
+    uploads = {"max_files": 2, "max_file_bytes": 1024}
+    with serving(tmp_path, uploads=uploads) as gateway, StreamablePeer(gateway, "files") as peer:
+        page = browser.new_page()
+        page.goto(upload_url(peer)["upload_url"])
+        _choose(page, *((f"{number}.txt", b"x") for number in range(5)))
+        _choose(page, ("later.txt", b"x"))  # while the others are on their way
+        _drop(page, "beside.txt", "dropped beside the frame", "h1")
+        page.wait_for_selector("li:nth-child(7), .error", timeout=10_000)
+        names = [item.split(" ")[0] for item in page.locator("li").all_text_contents()]
+        assert names == ["0.txt", "1.txt", "2.txt", "3.txt", "4.txt", "later.txt", "beside.txt"]
+        requests: list[str] = []
+        page.on("request", lambda request: requests.append(request.method))
+        _choose(page, ("fits.txt", b"x"), ("does not.txt", b"x" * 1025))
+        page.wait_for_selector(".error", timeout=10_000)
+        said_there = page.text_content("[role=status]")
+        assert said_there == "does not.txt has 1.0 KiB; a file may have at most 1 KiB here."
+        assert requests == []
+        page.close()
+
+
+def test_handles_are_copied_where_pages_have_no_clipboard(gateway: Gateway, browser: Any) -> None:
+    """As on every `http://` address but this machine's own."""
+    with StreamablePeer(gateway, "files") as peer:
+        page = browser.new_page()
+        page.add_init_script("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+        page.goto(upload_url(peer)["upload_url"])
+        _choose(page, ("a.txt", b"a"))
+        page.click("li button", timeout=10_000)
+        page.wait_for_selector("li button:text('Copied')", timeout=10_000)
+        page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_went_wrong_can_be_read(gateway: Gateway, browser: Any, scheme: str) -> None:
+    context = browser.new_context(color_scheme=scheme)
+    page = context.new_page()
+    page.goto(f"{gateway.address}/upload/files?ticket=forged")
+    shown = page.eval_on_selector(".error", "element => getComputedStyle(element).color")
+    behind = {"light": (255, 255, 255), "dark": (18, 18, 18)}[scheme]  # as Chromium paints them
+    red, green, blue = map(int, shown.removeprefix("rgb(").removesuffix(")").split(", "))
+    lighter, darker = sorted((_brightness(red, green, blue), _brightness(*behind)), reverse=True)
+    assert (lighter + 0.05) / (darker + 0.05) >= 4.5
+    context.close()
+
+
+def _brightness(*color: int) -> float:
+    """Relative luminance as WCAG defines it."""
+    parts = [part / 255 for part in color]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def test_the_page_works_without_scripts(gateway: Gateway, browser: Any, tmp_path: Path) -> None:
@@ -219,7 +277,7 @@ def test_the_page_says_what_went_wrong(gateway: Gateway, browser: Any) -> None:
         page.route("**/upload/**", lambda route: route.fulfill(status=507, body='{"error": "no room"}'))
         page.set_input_files("input[type=file]", [{"name": "a", "mimeType": "text/plain", "buffer": b"a"}])
         page.wait_for_selector(".error", timeout=10_000)
-        assert page.text_content("[role=status]") == "no room"
+        assert page.text_content("[role=status]") == "No room"
         assert not page.is_visible("progress"), "nothing goes any more"
         assert page.input_value("input[type=file]") == "", "the same file can be chosen again"
         page.close()
@@ -229,7 +287,7 @@ def test_whoever_opens_an_old_link_reads_why_it_does_not_work(gateway: Gateway, 
     page = browser.new_page()
     for path, why in (
         ("upload/files?ticket=forged", "have your assistant ask for a new one"),
-        ("artifacts/files/a/b/c", "not found"),
+        ("artifacts/files/a/b/c", "Not found"),
     ):
         assert page.goto(f"{gateway.address}/{path}").status in (403, 404)
         assert page.text_content("h1") == "That did not work"

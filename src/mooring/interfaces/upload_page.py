@@ -13,32 +13,44 @@ from mooring.files.upload_tool import FIELD, HASH_FIELD, UploadRules
 
 _STYLE: Final = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
-body { max-width: 40rem; margin: 3rem auto; padding: 0 1rem }
+body { max-width: 40rem; margin: 3rem auto; padding: 0 1rem; overflow-wrap: anywhere }
 h1 { font-size: 1.4rem }
 #drop { border: 2px dashed; border-radius: .5rem; padding: 2rem; text-align: center }
 #drop.over { background: color-mix(in srgb, currentColor 10%, transparent) }
+input { font: inherit; max-width: 100% }
 progress { width: 100%; height: 1.2rem; margin-top: 1rem }
-code { overflow-wrap: anywhere }
+ul { padding-left: 1.2rem }
 li { margin: .5rem 0 }
-button { font: inherit; padding: .2rem .8rem }
-.error { color: #c00 }
+button, ::file-selector-button { font: inherit; padding: .2rem .8rem }
+.error { color: #b00020 }
+@media (prefers-color-scheme: dark) { .error { color: #ff8a80 } }
 """
 
 _SCRIPT: Final = """
 const form = document.querySelector("form"), input = form.querySelector("input[type=file]");
 const bar = document.querySelector("progress"), list = document.querySelector("ul");
 const say = document.querySelector("[role=status]"), drop = document.getElementById("drop");
+const limit = Number(form.dataset.limit), most = Number(form.dataset.most);
+let before = Promise.resolve(); // what is chosen while something else goes waits for it
 form.querySelector("button").hidden = true; // what is chosen goes at once
 function size(bytes) {
-  const units = ["bytes", "kB", "MB", "GB"];
+  const units = ["bytes", "KiB", "MiB", "GiB"];
   let unit = 0;
-  while (bytes >= 1000 && unit < 3) { bytes /= 1000; unit++ }
+  while (bytes >= 1024 && unit < 3) { bytes /= 1024; unit++ }
   return (unit ? bytes.toFixed(1) : bytes) + " " + units[unit];
+}
+async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const field = document.createElement("textarea"); // without HTTPS browsers have no clipboard for pages
+  field.value = text; document.body.append(field); field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  if (!done) throw new Error("not copied");
 }
 function copier(label, text, shown) {
   const button = document.createElement("button");
   button.textContent = label; button.type = "button";
-  button.onclick = () => navigator.clipboard.writeText(text)
+  button.onclick = () => copy(text)
     .then(() => { button.textContent = "Copied" },
           () => { getSelection().selectAllChildren(shown) });
   return button;
@@ -50,50 +62,74 @@ function add(upload) {
   item.append(about, copier("Copy", upload.upload_handle, code), document.createElement("br"), code);
   list.append(item);
 }
-function fail(text) {
-  say.textContent = text; say.className = "error"; bar.hidden = true;
-  form.reset(); // else choosing the same file again would do nothing
-}
+function tell(text, problem) { say.textContent = text; say.className = problem ? "error" : "" }
 async function hash(file) {
   const digest = await crypto.subtle.digest("SHA-256", await file.arrayBuffer());
   return Array.from(new Uint8Array(digest), byte => byte.toString(16).padStart(2, "0")).join("");
 }
-async function send(files) {
-  if (!files.length) return;
-  files = Array.from(files);
-  const body = new FormData(), request = new XMLHttpRequest();
+function exchanged(body) {
+  const request = new XMLHttpRequest();
+  return new Promise((resolve, reject) => {
+    request.upload.onprogress = event => {
+      if (!event.lengthComputable) return;
+      bar.value = event.loaded / event.total;
+      tell("Sending… " + size(event.loaded) + " of " + size(event.total));
+    };
+    request.onerror = () => reject(new Error("The connection broke. Try again."));
+    request.onload = () => {
+      let answer = {};
+      try { answer = JSON.parse(request.responseText) } catch { }
+      if (request.status < 300) return resolve(answer);
+      const why = answer.error || "that did not work (" + request.status + ")";
+      reject(new Error(why[0].toUpperCase() + why.slice(1)));
+    };
+    request.open("POST", location.href);
+    request.setRequestHeader("Accept", "application/json");
+    request.send(body);
+  });
+}
+async function pass(files) {
+  const body = new FormData();
   for (const file of files) body.append(FIELD, file);
-  bar.hidden = false; bar.value = 0; say.className = ""; say.textContent = "Sending…";
   if ("hashes" in form.dataset) {
-    if (!window.crypto || !crypto.subtle)
-      return fail("Files need their SHA-256 here; a browser works it out over HTTPS only. Use a terminal.");
+    if (!window.crypto || !crypto.subtle) throw new Error(
+      "Files need their SHA-256 here; a browser works it out over HTTPS only. Use a terminal.");
     for (const file of files) body.append(HASHES, await hash(file));
   }
-  request.upload.onprogress = event => {
-    if (!event.lengthComputable) return;
-    bar.value = event.loaded / event.total;
-    say.textContent = "Sending… " + size(event.loaded) + " of " + size(event.total);
-  };
-  request.onerror = () => fail("The connection broke. Try again.");
-  request.onload = () => {
-    let answer = {};
-    try { answer = JSON.parse(request.responseText) } catch { }
-    if (request.status >= 300) return fail(answer.error || "That did not work (" + request.status + ").");
-    bar.value = 1; say.textContent = "Done. Give these handles to your assistant:";
-    answer.uploads.forEach(add);
-    if (answer.count > 1) say.append(" ", copier("Copy all", answer.upload_handles.join("\\n"), list));
-    form.reset();
-  };
-  request.open("POST", location.href);
-  request.setRequestHeader("Accept", "application/json");
-  request.send(body);
+  const answer = await exchanged(body);
+  answer.uploads.forEach(add);
+  return answer.upload_handles;
 }
-form.onsubmit = event => { event.preventDefault(); send(input.files) };
-input.onchange = () => send(input.files);
-drop.ondragover = event => { event.preventDefault(); drop.classList.add("over") };
-drop.ondragleave = () => drop.classList.remove("over");
-drop.ondrop = event => {
-  event.preventDefault(); drop.classList.remove("over"); send(event.dataTransfer.files);
+async function send(files) {
+  const large = files.find(file => file.size > limit), handles = [];
+  bar.hidden = false; bar.value = 0; tell("Sending…");
+  onbeforeunload = event => event.preventDefault(); // leaving now would lose what is on its way
+  try {
+    if (large) throw new Error(large.name + " has " + size(large.size) + "; " + form.dataset.words + ".");
+    for (let begin = 0; begin < files.length; begin += most)
+      handles.push(...await pass(files.slice(begin, begin + most)));
+    bar.value = 1; tell("Done. Give these handles to your assistant:");
+    if (handles.length > 1) say.append(" ", copier("Copy all", handles.join("\\n"), list));
+  } catch (error) {
+    bar.hidden = true; tell(error.message, true);
+  }
+  onbeforeunload = null;
+}
+function enqueue(files) {
+  files = Array.from(files);
+  form.reset(); // else choosing the same file again would do nothing
+  if (files.length) before = before.then(() => send(files));
+}
+form.onsubmit = event => { event.preventDefault(); enqueue(input.files) };
+input.onchange = () => enqueue(input.files);
+ondragover = event => { event.preventDefault(); drop.classList.add("over") };
+ondragleave = event => { if (!event.relatedTarget) drop.classList.remove("over") };
+ondrop = event => { // anywhere on the page: beside the frame the browser would open the file instead
+  event.preventDefault(); drop.classList.remove("over");
+  const entries = Array.from(event.dataTransfer.items, item => item.webkitGetAsEntry?.());
+  if (entries.some(entry => entry?.isDirectory))
+    return tell("A folder cannot be sent: choose the files in it.", true);
+  enqueue(event.dataTransfer.files);
 };
 """.replace("FIELD", f'"{FIELD}"').replace("HASHES", f'"{HASH_FIELD}"')
 
@@ -120,10 +156,13 @@ HEADERS: Final = (
 
 def form(server_id: str, rules: UploadRules) -> bytes:
     """Choose files."""
-    limit = f"up to {in_words(rules.max_file_bytes)} each"
+    limit = in_words(rules.max_file_bytes)
+    facts = f'data-limit="{rules.max_file_bytes}" data-most="{rules.max_files}"'
+    facts += f' data-words="a file may have at most {limit} here"'
+    facts += " data-hashes" if rules.require_sha256 else ""
     body = f"""<h1>Send files to {escape(server_id)}</h1>
-<form method="post" enctype="multipart/form-data"{" data-hashes" if rules.require_sha256 else ""}>
-<div id="drop"><p>Drop files here, or choose them ({limit}).</p>
+<form method="post" enctype="multipart/form-data" {facts}>
+<div id="drop"><p>Drop files here, or choose them (up to {limit} each).</p>
 <p><input type="file" name="{FIELD}" aria-label="Files" multiple required> <button>Send</button></p></div>
 <progress hidden max="1" value="0" aria-label="Progress"></progress>
 <p role="status"></p><ul></ul>
@@ -134,7 +173,7 @@ def form(server_id: str, rules: UploadRules) -> bytes:
 def done(server_id: str, made: list[FileRecord]) -> bytes:
     """The handles, for a browser without scripts."""
     items = "".join(
-        f"<li>{escape(record.name)} ({record.size} bytes)<br><code>{escape(record.uri)}</code></li>"
+        f"<li>{escape(record.name)} ({in_words(record.size)})<br><code>{escape(record.uri)}</code></li>"
         for record in made
     )
     return _page(
@@ -146,7 +185,8 @@ def done(server_id: str, made: list[FileRecord]) -> bytes:
 
 def refusal(message: str) -> bytes:
     """Why there is nothing to see, for whoever opened an old link."""
-    return _page("That did not work", f"<h1>That did not work</h1><p class=error>{escape(message)}</p>")
+    why = escape(message[:1].upper() + message[1:])
+    return _page("That did not work", f"<h1>That did not work</h1><p class=error>{why}</p>")
 
 
 def _page(title: str, body: str) -> bytes:
