@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
@@ -377,6 +377,42 @@ def test_a_full_disk_under_the_state_is_said_and_passes(tmp_path: Path) -> None:
             assert again["_meta"]["artifact"]["size_bytes"] == len(text)
     finally:
         subprocess.run(["umount", str(disk)], check=True)
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """As the system leaves a disk that had a fault."""
+    bind = ["mount", "--bind", str(folder), str(folder)]
+    if subprocess.run(bind, capture_output=True, check=False).returncode:
+        pytest.skip("a disk that cannot be written needs the right to mount one")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(folder)], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_that_cannot_be_written_costs_no_result(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path, results={"max_inline_bytes": 1000}) as gateway,
+        StreamablePeer(gateway, "files") as peer,
+        ModernHttpPeer(gateway, "files") as modern,
+    ):
+        about = upload_url(peer)
+        with read_only(tmp_path / "data/files"):
+            for answered in (
+                post(about, ("a", b"x")),
+                http_request("PUT", about["upload_url"], b"x"),
+                http_request(
+                    "POST", about["upload_url"], b"", {"Tus-Resumable": "1.0.0", "Upload-Length": "9"}
+                ),
+            ):
+                assert (answered.status, "tell whoever runs it" in answered.json["error"]) == (503, True)
+            assert said(peer.tool("plain", {"text": "y" * 5000})) == "y" * 5000
+            assert "tell whoever runs it" in said(modern.tool("write", {"filename": "a.txt"}))
+        assert "Read-only file system" in gateway.log()
+        assert "Traceback" not in gateway.log()
+        assert post(about, ("a", b"x")).status == 200
 
 
 # Time

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,20 +12,24 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from mooring.files.faults import DISK_FULL, NoRoom
+from mooring.files.faults import DISK_FULL, Away, NoRoom
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 THREADS: Final = 4
 SYNCING_THREADS: Final = 16
 """They only wait for the disk."""
 _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_BROKEN: Final = frozenset((errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM, errno.ESTALE))
+"""What a disk says that was mounted anew after a fault, or given to somebody else."""
 
 _threads = ThreadPoolExecutor(THREADS, thread_name_prefix="mooring-files")
 _syncing = ThreadPoolExecutor(SYNCING_THREADS, thread_name_prefix="mooring-sync")
 
 
 async def in_thread(work: Callable[..., T], *arguments: object) -> T:
-    """Run blocking work; a full disk is said as what it means for the caller."""
+    """Run blocking work; a full or broken disk is said as what it means for the caller."""
     with translated():
         return await asyncio.get_running_loop().run_in_executor(_threads, work, *arguments)
 
@@ -86,6 +91,9 @@ def translated() -> Generator[None]:
     except OSError as error:
         if error.errno in _FULL:
             raise NoRoom(DISK_FULL) from error
+        if error.errno in _BROKEN:
+            log.error("files cannot be kept: %s", error)  # noqa: TRY400 - what the system says is enough
+            raise Away("the gateway's disk does not take files now: tell whoever runs it") from error
         raise
 
 

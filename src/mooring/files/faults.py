@@ -7,7 +7,7 @@ FileFault
 ├── WrongHash       422  the bytes are not the ones that were announced
 ├── TooLarge        413  more than one file may have
 ├── NoRoom          507  a quota, or the disk, is full
-├── Away            503  the object store cannot be reached
+├── Away            503  the object store cannot be reached, or the disk not be written to
 ├── TooMany         429  more at the same time than one scope may have
 ├── TooSlow         408  the bytes do not come
 └── Refused         403  not with this link, or not at all
