@@ -159,6 +159,26 @@ def test_an_abandoned_upload_never_shows(endpoint: str, bucket: Any) -> None:
     assert list(bucket.multipart_uploads.all()) == [], "parts that nobody sees are paid for, too"
 
 
+@pytest.mark.parametrize("prefix", ["", "of/mooring/"])
+def test_what_others_keep_in_the_bucket_is_not_swept(endpoint: str, bucket: Any, prefix: str) -> None:
+    foreign = {
+        f"{prefix}report.pdf",
+        f"{prefix}photos/{'b' * 32}",
+        f"photos/{'c' * 32}",
+        f"{prefix}{'d' * 31}",
+    }
+    for key in {*foreign, f"{prefix}{'a' * 32}"}:
+        bucket.put_object(Key=key, Body=b"x")
+
+    async def work() -> int:
+        storage = ObjectStorage(f"s3://files/{prefix}", options(endpoint))
+        await storage.open()
+        return await storage.sweep(lambda blobs: set(), float("inf"))
+
+    assert asyncio.run(work()) == 1
+    assert {stored.key for stored in bucket.objects.all()} == foreign
+
+
 def test_a_store_that_is_away_is_said_and_passes(tmp_path: Path) -> None:
     store = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     store.start()

@@ -154,7 +154,10 @@ class Storage(Struct, frozen=True):
     ] = Path("data")
     url: Annotated[
         Annotated[str, Meta(pattern=r"^s3://[^/]+")] | None,
-        Meta(description="Keep files in an object store, `s3://bucket/prefix`. `null`: in `root`."),
+        Meta(
+            description="Keep files in an object store, `s3://bucket/prefix`. Each gateway needs a prefix of "
+            "its own. `null`: in `root`."
+        ),
     ] = None
     options: Annotated[
         dict[str, str],

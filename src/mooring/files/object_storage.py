@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 PART_BYTES: Final = 8 * 1024 * 1024
 READ_BYTES: Final = 1024 * 1024
 SWEEP_BATCH: Final = 500
+_OURS: Final = re.compile(r"[0-9a-f]{32}")
 RETRIES: Final[Any] = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
 """Somebody waits for the answer."""
 # Overloads for every kind of store, which differ in types that we do not need to tell apart.
@@ -96,9 +98,9 @@ class ObjectStorage:
         swept = 0
         async for batch in _list(self._store, chunk_size=SWEEP_BATCH):
             old = [str(entry["path"]) for entry in batch if entry["last_modified"].timestamp() < older_than]
-            names = {path.rsplit("/", 1)[-1]: path for path in old}
-            known = await asyncio.to_thread(is_known, list(names)) if names else set[str]()
-            unknown = [name for name in names if name not in known]
+            ours = [path for path in old if _OURS.fullmatch(path)]  # a bucket may have other things in it
+            known = await asyncio.to_thread(is_known, ours) if ours else set[str]()
+            unknown = [name for name in ours if name not in known]
             await self.delete(unknown)
             swept += len(unknown)
         return swept
