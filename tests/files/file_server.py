@@ -111,7 +111,7 @@ def write(given: Json) -> Json:
         target = path if not number else path.with_name(f"{path.stem}-{number}{path.suffix}")
         target.write_text(given.get("text", "something"))
     more = {"structuredContent": given["structured"]} if "structured" in given else {}
-    return text(f"wrote {path} and nothing else", **more, ours={"kept": 2**80})
+    return text(given.get("say", f"wrote {path} and nothing else"), **more, ours={"kept": 2**80})
 
 
 def act(given: Json) -> Json:

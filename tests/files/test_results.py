@@ -226,6 +226,28 @@ def test_a_resource_whose_bytes_are_gone_is_not_found(tmp_path: Path) -> None:
             peer.request("resources/read", {"uri": uri})
 
 
+@pytest.mark.parametrize("version", ["2025-03-26", "2025-11-25"])
+def test_a_large_result_keeps_the_links_to_what_was_made(gateway: Gateway, version: str) -> None:
+    """They are ours: they stay in sight, and the tool's JSON stays JSON."""
+    items = [{"id": number} for number in range(500)]
+    with StreamablePeer(gateway, "files", version=version) as peer:
+        result = peer.tool(
+            "write", {"filename": "a.txt", "say": json.dumps(items), "structured": {"it": items}}
+        )
+        artifact = result["_meta"]["artifact"]
+        assert f"Download a.txt: {artifact['download_url']}" in said(result)
+        assert artifact["artifact_uri"] in json.dumps(result["content"])
+        handle = result["_meta"]["result"]["result_uri"]
+        assert (
+            "download_url"
+            not in peer.tool("files_result_read", {"handle": handle})["structuredContent"]["text"]
+        )
+        result = peer.tool("write", {"filename": "a.txt", "say": json.dumps(items)})
+        handle = result["_meta"]["result"]["result_uri"]
+        found = peer.tool("files_result_query", {"handle": handle, "path": "$[7].id"})["structuredContent"]
+        assert [entry["value"] for entry in found["found"]] == [7]
+
+
 def test_a_file_in_the_gateways_own_folder_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -206,8 +206,22 @@ def _decoded(raw: bytes) -> Json | None:
 
 
 def _links(result: Json, room: int) -> list[Json]:
-    """The links of a result, which stay in it, to be followed; if they are too many they are kept with it."""
-    found = [block for block in blocks(result) if block.get("type") == "resource_link"]
+    """The links of a result, which stay in it, to be followed; if they are too many they are kept with it.
+
+    Those to artifacts are texts, too: for clients that know no others, and to download by.
+    """
+    meta = _object(result.get("_meta"))
+    named = meta.get("artifacts")
+    made = cast("list[Any]", named) if isinstance(named, list) else [meta.get("artifact")]
+    texts: set[str] = set()
+    for about in map(_object, made):
+        name = about.get("filename")
+        texts |= {f"Download {name}: {about.get('download_url')}", f"[{name}]({about.get('artifact_uri')})"}
+    found = [
+        block
+        for block in blocks(result)
+        if block.get("type") == "resource_link" or str(block.get("text")) in texts
+    ]
     return found if len(msgspec.json.encode(found)) <= room else []
 
 
@@ -243,6 +257,10 @@ def _shown(block: Json) -> str:
     if not isinstance(data, str):
         return msgspec.json.encode(block).decode()
     return f"[{block.get('type')} {block.get('mimeType')}, {len(data)} characters of base64]"
+
+
+def _object(value: Any) -> Json:
+    return cast("Json", value) if isinstance(value, dict) else {}
 
 
 def _json_in(text: str) -> Any:
