@@ -6,13 +6,14 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.files.conftest import http_request, said, serving, upload_url
+from tests.files.conftest import Json, file_server, http_request, said, serving, upload_url
 from tests.support.gateway import Gateway, program
 from tests.support.peers import ModernHttpPeer, StreamablePeer
 
@@ -156,6 +157,71 @@ def test_a_call_from_the_terminal_sends_and_saves_files(gateway: Gateway, tmp_pa
     )
     assert len(json.loads(as_json.stdout)["_meta"]["artifacts"]) == 2
     assert sorted(path.name for path in (tmp_path / "two").iterdir()) == ["a-1.txt", "a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("server", "settings"),
+    [
+        (file_server("of.papers"), {}),
+        (file_server(tools={"override": {"files_get_upload_url": {"name": "where"}}}), {}),
+        (file_server(), {"public_url": "https://gateway.example:8443/behind/a/proxy"}),
+    ],
+    ids=["dotted", "renamed", "proxied"],
+)
+def test_whatever_the_server_is_called_the_terminal_finds_it(
+    tmp_path: Path, server: Json, settings: Json
+) -> None:
+    source = tmp_path / "words.txt"
+    source.write_text("quiet words")
+    name = server["id"]
+    with serving(tmp_path / "gateway", server, **settings) as gateway:
+        target = tmp_path / "here"
+        made = gateway.command(
+            *(
+                "tool",
+                "call",
+                name,
+                "convert",
+                f"path@={source}",
+                "filename=loud.txt",
+                "--output",
+                str(target),
+            )
+        )
+        assert (made.returncode, (target / "loud.txt").read_text()) == (0, "QUIET WORDS"), made.stderr
+        sent = gateway.command("upload", "--server", name, str(source))
+        assert (sent.returncode, sent.stdout[:9]) == (0, "upload://"), sent.stderr
+
+
+OTHERS_ARTIFACT = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    about = {"artifact_uri": "artifact://sessions/0123456789abcdef/0123456789abcdef/x.txt"}
+    answers = {
+        "initialize": {
+            "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "a gateway", "version": "1"},
+        },
+        "tools/list": {"tools": [{"name": "draw", "inputSchema": {"type": "object"}}]},
+        "tools/call": {"content": [{"type": "text", "text": "drawn"}], "_meta": {"artifact": about}},
+    }
+    if "id" in asked:
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": answers.get(asked["method"], {})}
+        print(json.dumps(answer), flush=True)
+"""
+
+
+def test_what_a_call_answers_is_shown_whatever_becomes_of_its_files(tmp_path: Path) -> None:
+    behind = {"id": "behind", "workload": {"run": [sys.executable, "-c", OTHERS_ARTIFACT]}}
+    with serving(tmp_path / "gateway", file_server(), behind) as gateway:
+        shown = gateway.command("tool", "call", "behind", "draw")
+        assert (shown.returncode, shown.stdout) == (0, "drawn\n"), shown.stderr
+        (tmp_path / "a file").touch()
+        words = ("tool", "call", "files", "write", "filename=a.txt", "--output", str(tmp_path / "a file"))
+        unsaved = gateway.command(*words)
+        assert (unsaved.returncode, "wrote artifact://" in unsaved.stdout) == (1, True)
+        assert "cannot save into" in unsaved.stderr
 
 
 def test_a_file_that_cannot_be_sent_is_said(gateway: Gateway, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class Gateway:
         self.address = address
         self.folder = folder
         self.socket = folder / "data" / "mooring.sock"
-        host, _, port = address.partition("://")[2].rpartition(":")
+        host, _, port = address.partition("://")[2].partition("/")[0].rpartition(":")
         self.host, self.port = host, int(port)
 
     def url(self, server: str) -> str:

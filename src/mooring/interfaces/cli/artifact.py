@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 from typing import Any, BinaryIO, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from mooring.interfaces.cli.control_api import UnixConnection, get_json
 from mooring.interfaces.cli.failure import Failed, reason_of
@@ -21,6 +21,10 @@ from mooring.interfaces.cli.output import duration, one_line, print_table, size
 BLOCK_BYTES = 256 * 1024
 STALL_SECONDS = 60.0
 MOST_NAMES = 10_000
+
+
+class Unknown(Failed):
+    """The gateway has no such artifact."""
 
 
 def list_artifacts(arguments: argparse.Namespace) -> int:
@@ -118,7 +122,9 @@ def _posted(socket: Path, target: str) -> dict[str, Any]:
     connection.request("POST", target)
     answer = connection.getresponse()
     body = answer.read(65536)
-    if answer.status != 201:
+    if answer.status == http.client.NOT_FOUND:
+        raise Unknown(refusal(answer.status, body))
+    if answer.status != http.client.CREATED:
         raise Failed(refusal(answer.status, body))
     return json.loads(body)
 
@@ -127,7 +133,7 @@ def _fetch(socket: Path, link: dict[str, Any], file: BinaryIO) -> None:
     connection = UnixConnection(socket, STALL_SECONDS)
     digest = hashlib.sha256()
     try:
-        connection.request("GET", urlsplit(cast("str", link["url"])).path)
+        connection.request("GET", cast("str", link["path"]))
         answer = connection.getresponse()
         if answer.status != 200:
             raise Failed(refusal(answer.status, answer.read(65536)))

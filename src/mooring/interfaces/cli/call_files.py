@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mooring.interfaces.cli import artifact, upload
-from mooring.interfaces.cli.client import Client, Message, RpcFailed
+from mooring.interfaces.cli.client import Client, Message
 from mooring.interfaces.cli.control_api import UnixConnection
 from mooring.interfaces.cli.failure import Failed
 
@@ -18,34 +18,34 @@ class CallFiles:
         self._client = client
         self._socket = socket
         self._server = server
-        self._url = ""
+        self._path = ""
+        self.problems: list[str] = []
+        """Why something that the call made was not saved."""
 
     def send(self, path: Path) -> str:
-        """Send a file; the handle that a tool gets in its place."""
-        upload.checked(path)
-        self._url = self._url or self._upload_url()
-        connection = UnixConnection(self._socket, upload.STALL_SECONDS)
-        return str(upload.send(connection, self._url, path)[0]["upload_handle"])
+        """Send a file; the handle that a tool gets in its place.
 
-    def _upload_url(self) -> str:
-        try:
-            name = f"{self._server}_get_upload_url"
-            answer = self._client.request("tools/call", {"name": name, "arguments": {}})
-        except RpcFailed as error:
-            raise Failed(
-                f"`{self._server}` takes no files (an `upload_consumer` adapter makes it): {error}"
-            ) from error
-        about: Message = answer.get("structuredContent") or {}
-        if answer.get("isError") or "upload_url" not in about:
-            raise Failed(f"`{self._server}` takes no files: give it an `upload_consumer` adapter")
-        return str(about["upload_url"])
+        It goes straight into the session of the call: the tool that says where may have another name.
+        """
+        upload.checked(path)
+        self._path = self._path or upload.link_path(self._socket, self._server).partition("?")[0]
+        connection = UnixConnection(self._socket, upload.STALL_SECONDS)
+        made = upload.send(connection, self._path, path, self._client.session)
+        return str(made[0]["upload_handle"])
 
     def save(self, result: Message, folder: Path) -> dict[str, Path]:
         """Save what the call made; where each artifact is, by its URI."""
         meta: Message = result.get("_meta") or {}
         made: list[Any] = meta.get("artifacts") or [meta.get("artifact")]
-        uris = [str(cast("Message", about)["artifact_uri"]) for about in made if _is_artifact(about)]
-        return {uri: artifact.save(self._socket, uri, folder) for uri in uris}
+        saved: dict[str, Path] = {}
+        for uri in [str(cast("Message", about)["artifact_uri"]) for about in made if _is_artifact(about)]:
+            try:
+                saved[uri] = artifact.save(self._socket, uri, folder)
+            except artifact.Unknown:  # of a gateway behind this one: its link stays in the result
+                continue
+            except Failed as error:  # what the tool said is not lost for that
+                self.problems.append(str(error))
+        return saved
 
 
 def with_places(result: Message, saved: dict[str, Path]) -> Message:

@@ -80,6 +80,11 @@ class Client:
         with suppress(Failed), self._opened("DELETE", None, {}, CONNECT_SECONDS) as response:
             response.read(CHUNK_BYTES)
 
+    @property
+    def session(self) -> str:
+        """What the gateway calls the session."""
+        return self._session_headers["Mcp-Session-Id"]
+
     def request(self, method: str, params: Message) -> Message:
         """Send a request and wait for its result; Ctrl-C cancels it on the server too."""
         number = next(self._ids)

@@ -49,6 +49,8 @@ def call_tool(arguments: argparse.Namespace) -> int:
         printer.result(with_places(result, saved), sys.stderr if failed else sys.stdout)
     for path in saved.values():
         print(f"saved {path} ({size(path.stat().st_size)})", file=sys.stderr)
+    if files.problems:
+        raise Failed("; ".join(files.problems))
     return int(failed)
 
 

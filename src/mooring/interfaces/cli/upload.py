@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Send each file and print what came of it."""
     files = [checked(Path(name)) for name in arguments.files]
     made: list[dict[str, Any]] = []
-    url = arguments.to or _link(arguments)
+    url = arguments.to or link_path(find_socket(arguments), arguments.server)
     for path in files:
         made += send(_connection(arguments, url), url, path)
     if arguments.format == "json":
@@ -53,14 +53,15 @@ def checked(path: Path) -> Path:
     return path
 
 
-def _link(arguments: argparse.Namespace) -> str:
-    connection = UnixConnection(find_socket(arguments), STALL_SECONDS)
-    connection.request("POST", f"/api/v1/servers/{quote(arguments.server, safe='')}/upload-link")
+def link_path(socket: Path, server: str) -> str:
+    """Where a server takes files, on the socket of its gateway."""
+    connection = UnixConnection(socket, STALL_SECONDS)
+    connection.request("POST", f"/api/v1/servers/{quote(server, safe='')}/upload-link")
     answer = connection.getresponse()
     body = answer.read(65536)
     if answer.status != 201:
         raise Failed(refusal(answer.status, body))
-    return json.loads(body)["upload_url"]
+    return json.loads(body)["path"]
 
 
 def _connection(arguments: argparse.Namespace, url: str) -> http.client.HTTPConnection:
@@ -74,13 +75,17 @@ def _connection(arguments: argparse.Namespace, url: str) -> http.client.HTTPConn
     return kind(parts.hostname, parts.port, timeout=STALL_SECONDS)
 
 
-def send(connection: http.client.HTTPConnection, url: str, path: Path) -> list[dict[str, Any]]:
-    """Send a file where an upload URL says; what became of it."""
+def send(
+    connection: http.client.HTTPConnection, url: str, path: Path, session: str | None = None
+) -> list[dict[str, Any]]:
+    """Send a file where an upload URL says, or into a session; what became of it."""
     parts = urlsplit(url)
     length = path.stat().st_size
     target = f"{parts.path.rstrip('/')}/{quote(path.name, safe='')}?{parts.query}"
     try:
         headers = {"Content-Length": str(length), "Content-Type": "application/octet-stream"}
+        if session is not None:
+            headers["Mcp-Session-Id"] = session
         with (
             path.open("rb") as file,
             suppress(BrokenPipeError),

@@ -21,6 +21,8 @@ class UploadLink(Struct, frozen=True):
 
     server_id: str
     upload_url: str
+    path: str
+    """The same without what stands before it in `public_url`: on this socket, or behind a proxy."""
     expires_in_seconds: int
 
 
@@ -43,6 +45,7 @@ class ArtifactLink(Struct, frozen=True):
     """An address that works once."""
 
     url: str
+    path: str
     filename: str
     size_bytes: int
     sha256: str
@@ -101,7 +104,8 @@ class FileOperations:
         # Whoever proved who they are has a place of their own, where their calls find the files.
         scope = None if principal is ANONYMOUS else service.scopes.of_principal(principal.id, name)
         about = upload_tool.answer(service.links, adapters.uploads, name, scope, principal.id)
-        return UploadLink(name, about["upload_url"], about["expires_in_seconds"])
+        url = about["upload_url"]
+        return UploadLink(name, url, url.removeprefix(service.links.base), about["expires_in_seconds"])
 
     async def adapters(self, call: Call) -> AdapterList:
         service = self._service()
@@ -136,7 +140,9 @@ class FileOperations:
             or found.expires <= service.store.clock()
         ):
             raise ApiError(404, "not_found", f"no artifact `{identifier}`", "see `mooring artifact list`")
-        return ArtifactLink(service.links.once_url(found), found.name, found.size, found.sha256)
+        url = service.links.once_url(found)
+        path = url.removeprefix(service.links.base)
+        return ArtifactLink(url, path, found.name, found.size, found.sha256)
 
 
 def _view(record: FileRecord) -> ArtifactView:
