@@ -7,7 +7,7 @@ import base64
 import json
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -255,5 +255,9 @@ def test_a_file_in_the_gateways_own_folder_is_not_run(
     (tmp_path / "json.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     monkeypatch.chdir(tmp_path)
     question = {"do": "search", "what": "b+", "most": 5}
-    assert asyncio.run(inspected(question, b"abbc", 10.0))["matches"][0]["match"] == "bb"
+
+    async def text() -> AsyncIterator[bytes]:
+        yield b"abbc"
+
+    assert asyncio.run(inspected(question, text(), 10.0))["matches"][0]["match"] == "bb"
     assert not (tmp_path / "ran").exists()

@@ -189,9 +189,12 @@ class ResultKeeper:
         if not isinstance(what, str) or not what:
             raise BadUpload(f"`{key}` must be a text")
         question = {"do": do, "what": what, "most": _number(given, "most", 50)}
-        with self._store.using([record]):  # it must not expire while others have their turn
+        self._store.hold([record])  # it must not expire while others have their turn
+        try:
             async with self._store.inspections.turn(record.scope):
                 answer = await inspected(question, self._store.read(record), self.rules.search_seconds)
+        finally:
+            self._store.let_go([record])
         if "error" in answer:
             raise BadUpload(str(answer["error"]))
         return answer
