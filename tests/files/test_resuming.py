@@ -16,8 +16,9 @@ from tests.files.test_sending import a_store
 
 from mooring.files import resuming
 from mooring.files.faults import FileFault, NoRoom, NotFound
-from mooring.files.resuming import Locked, Resumable, ResumableUploads
+from mooring.files.resuming import Resumable, ResumableUploads
 from mooring.files.store import FileStore
+from mooring.files.upload_turns import Locked
 
 LIMIT_SECONDS = 10.0
 SCOPE = "0" * 32

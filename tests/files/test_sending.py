@@ -49,6 +49,21 @@ def send_piece(location: str, offset: int, data: bytes) -> Answered:
     return http_request("PATCH", location, data, {**PIECE, "Upload-Offset": str(offset)})
 
 
+def begin_piece(location: str, data: bytes) -> http.client.HTTPConnection:
+    """A request for all of it, of which only this comes."""
+    parts = urlsplit(location)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
+    connection.putrequest("PATCH", f"{parts.path}?{parts.query}")
+    for name, value in {**PIECE, "Upload-Offset": "0", "Content-Length": str(len(DATA))}.items():
+        connection.putheader(name, value)
+    connection.endheaders(data)
+    return connection
+
+
+def offset_of(location: str) -> int:
+    return int(http_request("HEAD", location, headers=TUS).headers["Upload-Offset"])
+
+
 def a_store(
     folder: Path, clock: Callable[[], float], quotas: Quotas | None = None, max_file_bytes: int = 1000
 ) -> FileStore:
@@ -154,19 +169,24 @@ def test_a_session_that_ends_takes_its_unfinished_uploads_along(gateway: Gateway
 def test_what_came_before_a_break_stays(gateway: Gateway) -> None:
     with ModernHttpPeer(gateway, "files") as peer:
         location = create(upload_url(peer)["upload_url"]).headers["Location"]
-        parts = urlsplit(location)
-        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=10)
-        connection.putrequest("PATCH", f"{parts.path}?{parts.query}")
-        for name, value in {**PIECE, "Upload-Offset": "0", "Content-Length": str(len(DATA))}.items():
-            connection.putheader(name, value)
-        connection.endheaders(DATA[:70_000])
-        connection.close()
-
-        def offset() -> int:
-            return int(http_request("HEAD", location, headers=TUS).headers["Upload-Offset"])
-
-        eventually(lambda: offset() == 70_000, "the first bytes to be kept")
+        begin_piece(location, DATA[:70_000]).close()
+        eventually(lambda: offset_of(location) == 70_000, "the first bytes to be kept")
         assert send_piece(location, 70_000, DATA[70_000:]).headers["Upload-Handle"]
+
+
+def test_a_client_goes_on_while_its_old_connection_hangs(gateway: Gateway) -> None:
+    """As after a change of networks: nobody tells us that the first one is dead."""
+    with ModernHttpPeer(gateway, "files") as peer:
+        location = create(upload_url(peer)["upload_url"]).headers["Location"]
+        hanging = begin_piece(location, DATA[:70_000])
+        assert offset_of(location) == 0, "what has not been put away yet is not promised"
+        refused = send_piece(location, 0, DATA)
+        assert (refused.status, offset_of(location)) == (409, 70_000), "what it sent is kept all the same"
+        done = send_piece(location, 70_000, DATA[70_000:])
+        assert said(peer.tool("measure", {"path": done.headers["Upload-Handle"]})).startswith("100000 ")
+        with hanging.getresponse() as told:
+            assert told.status == 423
+        hanging.close()
 
 
 def test_pieces_survive_the_death_of_the_gateway(tmp_path: Path) -> None:

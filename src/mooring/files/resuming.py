@@ -21,16 +21,11 @@ from mooring.files.quotas import too_large
 from mooring.files.receiving import unhurried
 from mooring.files.records import FileRecord
 from mooring.files.store import FileStore
+from mooring.files.upload_turns import UploadTurns
 
 BLOCK_BYTES: Final = 1024 * 1024
 _NONE: Final = "not found: there is no such upload; begin a new one"
 _COLUMNS: Final = "id, scope, server, blob, name, sha256, length, expires, finished"
-
-
-class Locked(FileFault):
-    """Two requests write to one upload."""
-
-    status = 423
 
 
 class WrongOffset(FileFault):
@@ -60,7 +55,7 @@ class ResumableUploads:
     def __init__(self, store: FileStore, folder: Path) -> None:
         self._store = store
         self._folder = folder
-        self._busy: set[str] = set()
+        self._turns = UploadTurns()
 
     async def open(self) -> None:
         await in_thread(lambda: self._folder.mkdir(parents=True, exist_ok=True, mode=0o700))
@@ -101,16 +96,21 @@ class ResumableUploads:
             raise NotFound("not found: this upload has expired; begin a new one")
         return upload
 
-    async def completed(self, upload: Resumable) -> Resumable:
-        """With its handle, if all of it came before a crash and only that was missing."""
-        if upload.finished or upload.id in self._busy or await self.offset(upload) < upload.length:
+    async def settled(self, identifier: str, scope: str, server: str) -> Resumable:
+        """An upload when what came of it is put away. With its handle, if all of it came before a crash and
+        only that was missing."""
+        await self._turns.last(identifier)
+        upload = await self.find(identifier, scope, server)
+        if upload.finished or identifier in self._turns or await self.offset(upload) < upload.length:
             return upload
-        self._busy.add(upload.id)
-        try:
-            upload = await self.find(upload.id, upload.scope, upload.server)
+        async with self._turns.take(identifier):
+            upload = await self.find(identifier, scope, server)
             return upload if upload.finished else await self._finish(upload)
-        finally:
-            self._busy.discard(upload.id)
+
+    async def kept(self, upload: Resumable) -> int:
+        """How much of it a client need not send again: what is being written now may still be lost."""
+        kept = self._turns.kept(upload.id)
+        return await self.offset(upload) if kept is None else kept
 
     async def offset(self, upload: Resumable) -> int:
         if upload.finished:
@@ -125,21 +125,25 @@ class ResumableUploads:
 
     async def append(self, upload: Resumable, offset: int, body: AsyncIterator[bytes]) -> Resumable:
         """One more piece. What arrived before a break stays, and the client goes on from there."""
-        if upload.id in self._busy:
-            raise Locked("another request is writing to this upload: wait for it")
-        self._busy.add(upload.id)
-        try:
-            here = await self.offset(upload)
+        async with self._turns.take(upload.id) as turn:
+            await self._refuse_complete(upload)
+            here = turn.kept = await self.offset(upload)
             if offset != here:
                 raise WrongOffset(f"this upload stands at {here}, not at {offset}: go on there")
             try:
-                await self._write(upload, here, body)
+                await self._write(upload, here, turn.reading(unhurried(body)))
             finally:
                 upload = await self._kept_on(upload)
             self._store.refuse_ended(upload.scope)
             return await self._finish(upload) if await self.offset(upload) == upload.length else upload
-        finally:
-            self._busy.discard(upload.id)
+
+    async def _refuse_complete(self, upload: Resumable) -> None:
+        """Its last piece may have come while this one waited for its turn."""
+        found = await self._store.database.read(lambda connection: _find(connection, upload.id))
+        if found is None:
+            raise NotFound(_NONE)
+        if found.finished:
+            raise BadUpload("this upload is complete already")
 
     async def _kept_on(self, upload: Resumable) -> Resumable:
         """A piece came: there is as much time for the next one as there was for it."""
@@ -152,7 +156,7 @@ class ResumableUploads:
         gathered: list[bytes] = []
         size = 0
         try:
-            async for data in unhurried(body):
+            async for data in body:
                 here += len(data)
                 if here > upload.length:
                     raise BadUpload(f"this upload was announced with {upload.length} bytes; more came")
@@ -215,13 +219,8 @@ class ResumableUploads:
 
     async def give_up(self, upload: Resumable) -> None:
         """The client does not want it any more, whatever has become of it."""
-        if upload.id in self._busy:
-            raise Locked("another request is writing to this upload: wait for it")
-        self._busy.add(upload.id)
-        try:
+        async with self._turns.take(upload.id):
             await completed(self._give_up(upload))
-        finally:
-            self._busy.discard(upload.id)
 
     async def _give_up(self, upload: Resumable) -> None:
         removed = await self.remove(upload)
@@ -248,7 +247,7 @@ class ResumableUploads:
         """Forget what nobody finished in time."""
         now = self._store.clock()
         for upload in await self._store.database.read(lambda connection: _expired(connection, now)):
-            if upload.id not in self._busy:
+            if upload.id not in self._turns:
                 await self.remove(upload, now)
 
     async def end_scope(self, scope: str) -> None:

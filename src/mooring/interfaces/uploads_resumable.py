@@ -99,8 +99,7 @@ class ResumableRequest:
 
     async def head(self, identifier: str, visit: Visit) -> None:
         self._check_version()
-        upload = await self._uploads.find(identifier, visit.scope, self._server)
-        upload = await self._uploads.completed(upload)
+        upload = await self._uploads.settled(identifier, visit.scope, self._server)
         about = (b"upload-metadata", _described(upload))
         await self._state(visit, 200, upload, (b"upload-length", b"%d" % upload.length), about)
 
@@ -109,8 +108,6 @@ class ResumableRequest:
         if self._request.header(b"content-type") != PIECE:
             raise WrongType(f"a piece is sent as `{PIECE.decode()}`")
         upload = await self._uploads.find(identifier, visit.scope, self._server)
-        if upload.finished:
-            raise BadUpload("this upload is complete already")
         with self._requests.service.store.sending(visit.scope):
             upload = await self._uploads.append(upload, self._number(b"upload-offset"), self._body)
         await self._state(visit, 204, upload)
@@ -123,7 +120,7 @@ class ResumableRequest:
         self._send(204)
 
     async def _state(self, visit: Visit, status: int, upload: Resumable, *more: tuple[bytes, bytes]) -> None:
-        offset = await self._uploads.offset(upload)
+        offset = await self._uploads.kept(upload)
         headers = [(b"upload-offset", b"%d" % offset), *more]
         headers.append((b"upload-expires", formatdate(upload.expires, usegmt=True).encode()))
         if upload.finished:
