@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
-from tests.support.channels import ACCEPT, http_request
+from tests.support.channels import ACCEPT, Response, http_request
 from tests.support.gateway import Gateway, Journal, http_server, running_gateway, stdio_server
 from tests.support.peers import META, ModernHttpPeer, Peer, RpcRefused, SsePeer, StreamablePeer, tool_params
 from tests.support.waiting import LIMIT_SECONDS, eventually
@@ -19,6 +19,8 @@ MAX_BATCH = 100
 MAX_SUBSCRIPTIONS = 1_000
 MAX_TASKS_PER_CLIENT = 100
 MAX_TASKS = 1_000
+MAX_SUSPENDED_PER_CALLER = 100
+RATE_LIMITED = -31005
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +111,41 @@ def test_a_server_keeps_so_many_tasks_of_all_its_clients_and_gets_room_when_one_
             return False
 
         eventually(has_room, "the cancelled task to be forgotten")
+
+
+ASKING = tool_params("ask", {"kind": "elicitation"})
+ANSWERED = {"colour": {"action": "accept", "content": {"colour": "blue"}}}
+
+
+def ask_from(address: str, gateway: Gateway, peer: ModernHttpPeer, **more: Any) -> Response:
+    """A call whose server asks its client something, from this address."""
+    params = peer.prepare({**ASKING, **more})
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    return http_request(gateway.url("http"), "POST", message, peer.headers_for(message), source=address)
+
+
+def test_so_many_calls_of_one_address_wait_for_input_and_there_is_room_when_one_is_answered(
+    gateway: Gateway, journal: Journal
+) -> None:
+    with ModernHttpPeer(gateway, "http", handlers={"elicitation/create": lambda _: {}}) as peer:
+        peer.tool("echo", {"text": "so that it is known how its server speaks"})
+        first = [peer.start("tools/call", ASKING) for _ in range(MAX_SUSPENDED_PER_CALLER)]
+        waiting = [call.result() for call in first]
+        assert {result["resultType"] for result in waiting} == {"input_required"}
+        journal.forget()
+        refused = ask_from("127.0.0.1", gateway, peer)
+        assert (refused.status, refused.json()["error"]["code"]) == (429, RATE_LIMITED)
+        assert "100 calls of this caller wait for its input already" in refused.json()["error"]["message"]
+        eventually(lambda: journal.messages("notifications/cancelled"), "the server to hear of it")
+        assert peer.tool("echo", {"text": "x"})["content"][0]["text"] == "x", "other calls go on"
+        other = ask_from("127.0.0.2", gateway, peer).json()["result"]
+        assert other["resultType"] == "input_required", "what one keeps is no limit for another"
+        for state in (waiting[0]["requestState"], other["requestState"]):
+            answered = peer.start(
+                "tools/call", {**ASKING, "requestState": state, "inputResponses": ANSWERED}
+            ).result()
+            assert answered["structuredContent"]["heard"]["action"] == "accept"
+        assert ask_from("127.0.0.1", gateway, peer).json()["result"]["resultType"] == "input_required"
 
 
 @pytest.mark.parametrize("member", ["resourceSubscriptions", "taskIds"])

@@ -70,10 +70,12 @@ def http_request(
     body: bytes | str | Json | list[Any] | None = None,
     headers: Json | None = None,
     timeout: float = LIMIT_SECONDS,
+    source: str = "",
 ) -> Response:
-    """One request from beginning to end, on a connection of its own; a stream is read to its end."""
+    """One request from beginning to end, on a connection of its own (from the address `source`); a stream is
+    read to its end."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout, (source, 0))
     if isinstance(body, dict | list):
         body = json.dumps(body)
     given = {"Content-Type": "application/json", "Accept": ACCEPT, **(headers or {})}

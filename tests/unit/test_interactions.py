@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from people import Files, Person, Spent, call, mailbox
 
-from mooring.errors import InvalidParams
+from mooring.errors import InvalidParams, TooMuch
 from mooring.gateway.exchange import Exchange
 from mooring.gateway.interactions import KEPT_MESSAGES, Interactions, SuspendedCall
 from mooring.gateway.questions import InputRequired
+from mooring.gateway.waiting_room import MAX_CALLS_PER_CALLER
 from mooring.transports.sealing import Seal
 from mooring.transports.wire import Answer
 
@@ -232,3 +233,49 @@ async def test_a_servers_own_state_opens_for_its_call_and_principal_only() -> No
 
 def test_a_server_that_gave_no_state_gets_none() -> None:
     assert interactions().seal_state(call(CALL), InputRequired()) is None
+
+
+async def begun(exchange: Exchange, table: Interactions, question: asyncio.Future[None]) -> None:
+    """What a server does of it that matters here."""
+    try:
+        await table.ask(exchange, "roots/list", b"{}")
+        await question
+    finally:
+        table.forget(exchange)
+
+
+@pytest.mark.parametrize("end", ["cancelled", "expired", "answered"])
+async def test_a_call_gives_its_place_up_when_it_is_over(end: str) -> None:
+    """However it ends; and one that asks again has it still."""
+    table = interactions()
+    running: list[asyncio.Task[None]] = []
+    done = asyncio.get_running_loop().create_future()
+    for _ in range(2):
+        exchanges = [call(CALL) for _ in range(MAX_CALLS_PER_CALLER)]
+        boxes = [mailbox(exchange) for exchange in exchanges]
+        for exchange in exchanges:
+            exchange.task = asyncio.create_task(begun(exchange, table, done))
+            exchange.begun = True
+            running.append(exchange.task)
+        async with asyncio.timeout(LIMIT_SECONDS):
+            for box in boxes:
+                await box.answered.wait()
+        extra = call(CALL)
+        extra.begun = True
+        extra.task = asyncio.create_task(begun(extra, table, done))
+        with pytest.raises(asyncio.CancelledError):
+            await extra.task
+        assert isinstance(extra.failure, TooMuch)
+        match end:
+            case "cancelled":
+                for exchange in exchanges:
+                    exchange.cancel()
+            case "expired":
+                table.expire(float("inf"))
+            case _:
+                for box in boxes:
+                    table.resume(retry(box.answers[0]["result"]["requestState"], {"roots": {"roots": []}}))
+                done.set_result(None)
+        await asyncio.gather(*running, return_exceptions=True)
+        running.clear()
+        done = asyncio.get_running_loop().create_future()

@@ -17,9 +17,10 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec import Raw
 
-from mooring.errors import InvalidParams, RpcError
+from mooring.errors import InvalidParams, RpcError, TooMuch
 from mooring.gateway.exchange import Exchange, Route
 from mooring.gateway.questions import InputRequired
+from mooring.gateway.waiting_room import WaitingRoom
 from mooring.protocol import jsonrpc, meta
 from mooring.protocol.meta import Params
 from mooring.transports.sealing import Seal, SealBroken
@@ -57,6 +58,10 @@ class SuspendedCall:
         self.timer: asyncio.TimerHandle | None = None
         self.kept: list[bytes] = []
 
+    def weigh(self, exchange: Exchange) -> int:
+        """What it costs to hold this call: what its client has sent, and what it is asked."""
+        return len(exchange.body) + sum(len(bytes(params)) for _, params, _ in self.questions.values())
+
     def keep(self, message: bytes) -> None:
         """What the server says meanwhile; the client hears it when it is back."""
         if len(self.kept) < KEPT_MESSAGES:
@@ -79,6 +84,7 @@ class Interactions:
         self._ttl = ttl_seconds
         self._suspended: dict[str, Exchange] = {}
         self._book = book
+        self._room = WaitingRoom()
 
     # Legacy server, modern client
 
@@ -142,9 +148,15 @@ class Interactions:
             return
         if exchange.on_input is not None:
             return  # it has become a task meanwhile, whose client asks for the questions
+        now = monotonic()
+        try:
+            self._room.enter(parked.id, exchange.client.caller, parked.weigh(exchange), now + self._ttl, now)
+        except TooMuch as error:
+            exchange.fail(error)
+            return
         parked.nonce = secrets.token_hex(8)
-        parked.since = monotonic()
-        parked.expires = monotonic() + self._ttl
+        parked.since = now
+        parked.expires = now + self._ttl
         self._suspended[parked.id] = exchange
         values = {
             "call": parked.id,
@@ -190,6 +202,7 @@ class Interactions:
         del self._suspended[parked.id]
         parked.nonce = ""
         if parked.outcome is not None:
+            self._room.leave(parked.id)
             return parked.outcome
         exchange.final_deadline += monotonic() - parked.since
         exchange.envelope, exchange.asked = retry.envelope, retry.asked_for
@@ -222,6 +235,7 @@ class Interactions:
             return
         if parked.outcome is None:
             self._suspended.pop(parked.id, None)
+            self._room.leave(parked.id)
         for _, _, future in parked.questions.values():
             if not future.done():
                 future.set_exception(RpcError("the call is over"))
@@ -234,6 +248,8 @@ class Interactions:
                 self._suspended.pop(parked.id, None)
                 if parked.outcome is None:
                     exchange.cancel()
+                else:
+                    self._room.leave(parked.id)
 
     # Modern server, modern client: the server's own state, sealed on its way through
 

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 
 from mooring.gateway.dispatch import Dispatcher
 from mooring.gateway.health import State
-from mooring.gateway.principal import NOBODY, Caller
+from mooring.gateway.principal import ANONYMOUS, NOBODY, Caller
 from mooring.gateway.server import Server
 from mooring.gateway.sessions import SessionTable
 from mooring.interfaces import mcp_http, mcp_sse
 from mooring.interfaces.door import Door, Place
-from mooring.interfaces.mcp_http import McpEndpoint, refuse
+from mooring.interfaces.mcp_http import McpEndpoint, names_modern, refuse
 from mooring.interfaces.mcp_sse import SseEndpoint
 from mooring.interfaces.metrics import MetricsPage
 from mooring.interfaces.way_out import WayOut
@@ -262,7 +262,21 @@ class GatewayApp:
             stream.tick(now)
 
     def _serve(self, handler: Handler, request: Request, reply: Reply) -> None:
-        handler(request, reply, self._guard.headers_for(request) if request.header(b"origin") else (), NOBODY)
+        extra = self._guard.headers_for(request) if request.header(b"origin") else ()
+        handler(request, reply, extra, self._stranger(request))
+
+    def _stranger(self, request: Request) -> Caller:
+        """Who sends a request where nobody asks who it is. What a modern client leaves with us is counted by
+        address; a legacy one has a session."""
+        if not names_modern(request):
+            return NOBODY
+        known = request.memo.admitted
+        if not isinstance(known, Caller):
+            known = request.memo.admitted = Caller(ANONYMOUS, self._address_of(request))
+        return known
+
+    def _address_of(self, request: Request) -> str:
+        return parse_forwarded(request)[0] if self._rules.trust_proxy_headers else request.peer
 
     def _admit(self, door: Door, place: Place, handler: Handler, request: Request, reply: Reply) -> None:
         extra = self._guard.headers_for(request)
@@ -297,8 +311,7 @@ class GatewayApp:
             return True
         if self._rules.door is not None and not self._rules.door.is_open:
             return self._rules.door.recognises(request)
-        address = parse_forwarded(request)[0] if self._rules.trust_proxy_headers else request.peer
-        return is_loopback(address)
+        return is_loopback(self._address_of(request))
 
 
 def _handlers_of(endpoints: _Endpoints) -> dict[bytes, Handler]:

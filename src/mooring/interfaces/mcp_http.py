@@ -216,7 +216,7 @@ class McpEndpoint:
             return None
 
     def _batch(self, request: Request, reply: Reply, body: bytes, extra: Headers, caller: Caller) -> None:
-        if _names_modern(request):
+        if names_modern(request):
             raise InvalidRequest("this revision has no batches; send one message per POST")
         client = self._find(request.header(b"mcp-session-id"), reply, None, extra, caller)
         if client is None:
@@ -280,7 +280,7 @@ class McpEndpoint:
     # GET and DELETE: legacy sessions only
 
     def _get(self, request: Request, reply: Reply, extra: Headers, caller: Caller) -> None:
-        if _names_modern(request):
+        if names_modern(request):
             reply.send(405, ALLOW_POST + extra, b"")
             return
         accepted = request.header(b"accept") or b""
@@ -310,7 +310,7 @@ class McpEndpoint:
         log.attach(EventOutlet(reply, extra), place[1])
 
     def _delete(self, request: Request, reply: Reply, extra: Headers, caller: Caller) -> None:
-        if _names_modern(request):
+        if names_modern(request):
             reply.send(405, ALLOW_POST + extra, b"")
             return
         client = self._find(request.header(b"mcp-session-id"), reply, None, extra, caller)
@@ -385,7 +385,8 @@ def _is_modern(request: Request, version: bytes | None, envelope: Envelope) -> b
     return meta.names_revision(envelope.params)
 
 
-def _names_modern(request: Request) -> bool:
+def names_modern(request: Request) -> bool:
+    """Whether its head says that it is of a revision without sessions."""
     version = request.header(b"mcp-protocol-version")
     return version is not None and version >= _MODERN_FROM
 
