@@ -101,3 +101,14 @@ def test_a_call_that_waits_for_its_client_keeps_its_turn_until_it_is_resumed(sta
         assert resumed["structuredContent"]["heard"]["content"] == {"colour": "blue"}
         assert waiting.result()["content"][0]["text"] == "next"
         assert len(journal.events("ran", "ask")) == 1
+
+
+def test_the_first_calls_to_a_server_that_tells_them_apart_need_not_take_turns(tmp_path: Path) -> None:
+    """Whether it does is not known before the first of them has reached it."""
+    with (
+        http_server("s", Journal(tmp_path / "journal").path) as server,
+        running_gateway(tmp_path, [server]) as gateway,
+        interactive(gateway) as peer,
+    ):
+        calls = [peer.start_tool("ask", {"kind": "elicitation"}) for _ in range(LEASED_SESSIONS + 4)]
+        assert {call.result()["resultType"] for call in calls} == {"input_required"}

@@ -352,11 +352,11 @@ class SessionPool:
                 continue
             name = f"{key}#{number}" if number else key
             session = await self._session(name, opening)
-            if session.era is Era.MODERN:
-                return session  # it was not known before: its calls can be told apart
             if session.tainted and not session.calls:
                 self.discard(session, "a call in it was given up")
                 continue
+            if session.era is Era.MODERN or session.wire.correlates:
+                return session  # it was not known before: its calls can be told apart
             if not session.leased and not session.calls:
                 session.leased = True
                 return session
