@@ -5,9 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
+import threading
 from collections.abc import Iterator
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import boto3
 import pytest
@@ -197,3 +202,70 @@ def test_a_store_that_is_away_is_said_and_passes(tmp_path: Path) -> None:
         assert "the object store" in made
         assert "the object store" in said(peer.tool("measure", {"path": handle}))
         assert said(peer.tool("plain")) == "plain"
+
+
+class SlowlyRead(BaseHTTPRequestHandler):
+    """As much of an object store as is needed to see which requests are open."""
+
+    protocol_version = "HTTP/1.1"
+    data = os.urandom(64 * 1024**2)
+    open_requests = 0
+
+    def do_GET(self) -> None:
+        SlowlyRead.open_requests += 1
+        found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"])
+        assert found is not None
+        start, last = int(found[1]), int(found[2])
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {start}-{last}/{len(self.data)}")
+        self.send_header("Content-Length", str(last + 1 - start))
+        self.send_header("Last-Modified", formatdate(usegmt=True))
+        self.send_header("ETag", '"one"')
+        self.end_headers()
+        self.wfile.write(self.data[start : last + 1])
+        SlowlyRead.open_requests -= 1
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Nobody reads it."""
+
+
+def test_a_download_may_take_longer_than_a_request_to_the_store(tmp_path: Path) -> None:
+    """A request that waits for a slow reader is given up by the store's client after half a minute."""
+
+    async def work(address: str) -> bytes:
+        storage = ObjectStorage("s3://files", options(address))
+        await storage.open()
+        pieces: list[bytes] = []
+        async for piece in storage.read("0" * 32, 10, len(SlowlyRead.data)):
+            if not pieces:
+                await asyncio.to_thread(eventually, lambda: not SlowlyRead.open_requests, "it to be sent")
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), SlowlyRead)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        assert asyncio.run(work(f"http://127.0.0.1:{server.server_port}")) == SlowlyRead.data[10:]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(5)
+
+
+def test_an_artifact_does_not_expire_while_it_is_downloaded(
+    tmp_path: Path, endpoint: str, bucket: Any
+) -> None:
+    storage = {"root": str(tmp_path / "data"), "url": "s3://files", "options": options(endpoint)}
+    short = {"ttl_seconds": 1}
+    with (
+        serving(tmp_path, storage=storage, artifacts=short) as gateway,
+        StreamablePeer(gateway, "files") as peer,
+    ):
+        handle = upload(peer, b"a" * 40 * 1024**2)
+        large = peer.tool("convert", {"path": handle, "filename": "large.txt"})["_meta"]["artifact"]
+        with urlopen(large["download_url"], timeout=30) as download:
+            begun = download.read(1)
+            key = peer.tool("write", {"filename": "a.txt"})["_meta"]["artifact"]["artifact_id"]
+            eventually(lambda: key not in [found.key for found in bucket.objects.all()], "another to expire")
+            assert len(begun + download.read()) == 40 * 1024**2

@@ -21,7 +21,7 @@ from mooring.files.names import SNIFF_BYTES
 
 log = logging.getLogger(__name__)
 PART_BYTES: Final = 8 * 1024 * 1024
-READ_BYTES: Final = 1024 * 1024
+READ_BYTES: Final = 4 * 1024 * 1024
 SWEEP_BATCH: Final = 500
 _OURS: Final = re.compile(r"[0-9a-f]{32}")
 RETRIES: Final[Any] = {"max_retries": 4, "retry_timeout": timedelta(seconds=20)}
@@ -78,15 +78,16 @@ class ObjectStorage:
         return None
 
     async def read(self, blob: str, start: int, stop: int) -> AsyncIterator[bytes]:
-        if start >= stop:
-            return
-        with _reached():
-            try:
-                found = await obstore.get_async(self._store, blob, options={"range": (start, stop)})
-            except FileNotFoundError as error:
-                raise FileNotFoundError(f"blob {blob} is not in the object store") from error
-            async for piece in found.stream(min_chunk_size=READ_BYTES):
-                yield bytes(piece)
+        """Piece by piece, each a request of its own: one that waited for a slow reader would be given up."""
+        while start < stop:
+            end = min(start + READ_BYTES, stop)
+            with _reached():
+                try:
+                    piece = await obstore.get_range_async(self._store, blob, start=start, end=end)
+                except FileNotFoundError as error:
+                    raise FileNotFoundError(f"blob {blob} is not in the object store") from error
+            yield bytes(piece)
+            start = end
 
     async def delete(self, blobs: Iterable[str]) -> None:
         names = list(blobs)

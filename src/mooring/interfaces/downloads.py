@@ -116,7 +116,12 @@ class Downloads:
             headers.append((b"content-range", b"bytes %d-%d/%d" % (start, stop - 1, record.size)))
         reply.start(206 if span else 200, headers, length=stop - start, compress=False)
         if request.method == b"GET":
-            await self._send_body(reply, record, start, stop)
+            store = self._requests.service.store
+            store.hold([record])  # it stays until whoever reads it has it
+            try:
+                await self._send_body(reply, record, start, stop)
+            finally:
+                store.let_go([record])
         reply.end()
 
     async def _send_body(self, reply: Reply, record: FileRecord, start: int, stop: int) -> None:
