@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from tests.files.conftest import said, serving
+from tests.files.conftest import file_server, said, serving
 from tests.files.test_writing import SCOPE, files_in
 from tests.files.test_writing import play as play_with
 from tests.support.gateway import Gateway
@@ -187,6 +187,17 @@ def test_a_flood_of_searches_starts_few_processes_and_holds_up_nobody(tmp_path: 
             assert "not JSON" in said(queried)
             assert len(searches(gateway)) == 2
         eventually(lambda: not searches(gateway), "what nobody waits for to end")
+
+
+def test_a_flood_of_calls_whose_files_are_searched_for_starts_few_processes(tmp_path: Path) -> None:
+    locator = {"mode": "regex", "output_path_regexes": [r"(a|a)*b"]}
+    adapter = {"type": "artifact_producer", "tools": ["plain"], "output_locator": locator}
+    server = {**file_server(), "adapters": [adapter]}
+    with serving(tmp_path, server) as gateway, StreamablePeer(gateway, "files") as attacker:
+        flood = [attacker.start_tool("plain", {"text": f"{number} " + "a" * 5000}) for number in range(30)]
+        eventually(lambda: len(searches(gateway)) >= 4, "as many as may to run")
+        assert all("was not kept" in said(call.result(60)) for call in flood[:1])
+        assert len(searches(gateway)) <= 4
 
 
 # A result meanwhile

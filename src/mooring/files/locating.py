@@ -12,8 +12,9 @@ from urllib.parse import unquote, urlsplit
 from mooring.files.adapters import DEFAULT_REGEXES, Locator, LocatorMode
 from mooring.files.captured import Embedded, decoded
 from mooring.files.confinement import NotCapturable
-from mooring.files.faults import BadUpload
+from mooring.files.faults import BadUpload, TooMany
 from mooring.files.inspecting import inspected, matches
+from mooring.files.turns import TurnRules, Turns
 
 Json = dict[str, Any]
 MAX_TEXT: Final = 256 * 1024
@@ -21,6 +22,11 @@ MAX_TEXT: Final = 256 * 1024
 MAX_PATHS: Final = 50
 MATCH_SECONDS: Final = 5.0
 """How long the patterns of an adapter may look for paths."""
+MATCHING: Final = TurnRules(
+    running=4, running_per_scope=4, waiting=10_000, waiting_per_scope=10_000, wait_seconds=60.0
+)
+"""Each is a process. What a tool made should be kept, so that calls rather wait than do without."""
+_turns = Turns(MATCHING)
 _DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,([A-Za-z0-9+/=\s]+)")
 
 
@@ -42,8 +48,9 @@ async def named_paths(result: Json, locator: Locator) -> list[str]:
     else:
         question = {"do": "matches", "what": [pattern.pattern for pattern in locator.regexes]}
         try:
-            found = (await inspected(question, _encoded(texts), MATCH_SECONDS))["found"]
-        except BadUpload as error:
+            async with _turns.turn(""):
+                found = (await inspected(question, _encoded(texts), MATCH_SECONDS))["found"]
+        except (BadUpload, TooMany) as error:
             raise NotCapturable("`output_path_regexes` take too long on what it said") from error
     return list(dict.fromkeys(plain_path(path) for path in found))[:MAX_PATHS]
 
