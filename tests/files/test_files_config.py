@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mooring.config.loading import ConfigError, load
+from mooring.config.reference import render
 
 HEAD = "mooring: 1\nservers:\n  - id: a\n    workload: {run: echo%s}\n    adapters:\n      - "
 HTTP = (
@@ -63,3 +64,8 @@ def test_a_sandboxed_process_sees_its_own_files(tmp_path: Path, more: str) -> No
         loaded(tmp_path, HTTP + takes)
     if delivery:
         loaded(tmp_path, HEAD % "" + takes + "\n    share: global")
+
+
+def test_the_reference_gives_sizes_as_they_are() -> None:
+    assert "| `preview_bytes` | size | `2Ki` |" in render()
+    assert "| `max_file_bytes` | size | `50Mi` |" in render()

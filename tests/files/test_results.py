@@ -14,6 +14,7 @@ import pytest
 from tests.files.conftest import PEERS, Json, file_server, said, serving
 from tests.support.gateway import Gateway
 from tests.support.peers import Peer, RpcRefused, StreamablePeer
+from tests.support.waiting import eventually
 
 from mooring.files.budgets import Budget, cost
 from mooring.files.inspecting import inspected
@@ -261,3 +262,22 @@ def test_a_file_in_the_gateways_own_folder_is_not_run(
 
     assert asyncio.run(inspected(question, text(), 10.0))["matches"][0]["match"] == "bb"
     assert not (tmp_path / "ran").exists()
+
+
+def test_results_of_a_server_may_go_sooner_and_else_it_is_as_for_all(tmp_path: Path) -> None:
+    common = {"max_inline_bytes": 1000, "preview_bytes": 10, "ttl_seconds": 600}
+    sooner = file_server("sooner", results={"max_inline_bytes": 300, "ttl_seconds": 0.2})
+    like_all = file_server("others", results={"max_inline_bytes": 300})
+    with (
+        serving(tmp_path, sooner, like_all, results=common) as found,
+        StreamablePeer(found, "sooner") as peer,
+        StreamablePeer(found, "others") as other,
+    ):
+        assert said(other.tool("plain", {"text": "x" * 500})).endswith("begins:\n" + "x" * 10)
+        peer.tool("plain", {"text": "x" * 500})
+
+        def left(of: Peer, name: str) -> int:
+            return len(of.tool(f"{name}_result_list")["structuredContent"]["results"])
+
+        eventually(lambda: not left(peer, "sooner"), "its time to end")
+        assert left(other, "others") == 1

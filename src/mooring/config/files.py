@@ -68,8 +68,8 @@ class ResultBudget(Struct, frozen=True):
     ] = None
 
 
-class Results(Struct, frozen=True):
-    """Results that are too big for a model's context: kept, and replaced by a preview and a handle."""
+class ResultBudgets(Struct, frozen=True):
+    """Which results are too big."""
 
     max_inline_bytes: Annotated[
         Annotated[int, Meta(ge=256, extra=BYTES)] | None,
@@ -79,15 +79,6 @@ class Results(Struct, frozen=True):
         Annotated[int, Meta(ge=64)] | None,
         Meta(description="The same in tokens, counted as `mooring tokens` does. `null`: never."),
     ] = None
-    preview_bytes: Annotated[
-        int, Meta(ge=0, extra=BYTES, description="How much of the beginning is shown.")
-    ] = 2048
-    ttl_seconds: Annotated[
-        float, Meta(gt=0, description="How long a result is kept after it was last used.")
-    ] = 3600
-    search_seconds: Annotated[
-        float, Meta(gt=0, description="How long a search or a query in a result may take.")
-    ] = 5
     tools: Annotated[list[str], Meta(description="Only results of these tools. Empty: of all.")] = field(
         default_factory=list[str]
     )
@@ -99,6 +90,37 @@ class Results(Struct, frozen=True):
     def enabled(self) -> bool:
         budgets = (self, *self.by_tool.values())
         return any(b.max_inline_bytes is not None or b.max_inline_tokens is not None for b in budgets)
+
+
+class Results(ResultBudgets, frozen=True):
+    """Results that are too big for a model's context: kept, and replaced by a preview and a handle."""
+
+    preview_bytes: Annotated[
+        int, Meta(ge=0, extra=BYTES, description="How much of the beginning is shown.")
+    ] = 2048
+    ttl_seconds: Annotated[
+        float, Meta(gt=0, description="How long a result is kept after it was last used.")
+    ] = 3600
+    search_seconds: Annotated[
+        float, Meta(gt=0, description="How long a search or a query in a result may take.")
+    ] = 5
+
+
+class ServerResults(ResultBudgets, frozen=True):
+    """The results of one server: its budgets in place of those in `results`, and what else differs."""
+
+    preview_bytes: Annotated[
+        Annotated[int, Meta(ge=0, extra=BYTES)] | None,
+        Meta(description="How much of the beginning is shown. Not given: as `results` says."),
+    ] = None
+    ttl_seconds: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="How long a result is kept after it was last used. Not given: as `results` says."),
+    ] = None
+    search_seconds: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(description="How long a search or a query may take. Not given: as `results` says."),
+    ] = None
 
 
 class Core(Struct, frozen=True):

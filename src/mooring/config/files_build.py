@@ -115,16 +115,18 @@ def _locator(entry: settings.Locator) -> adapters.Locator:
 
 
 def _results(config: Config, server: Server) -> ResultRules:
-    entry = server.results or config.results
+    budgets = server.results or config.results
+    own, common = server.results or settings.ServerResults(), config.results
     return ResultRules(
-        budget=Budget(entry.max_inline_bytes, entry.max_inline_tokens),
+        budget=Budget(budgets.max_inline_bytes, budgets.max_inline_tokens),
         by_tool={
             name: Budget(budget.max_inline_bytes, budget.max_inline_tokens)
-            for name, budget in entry.by_tool.items()
+            for name, budget in budgets.by_tool.items()
         },
-        preview_bytes=entry.preview_bytes,
-        search_seconds=entry.search_seconds,
-        tools=frozenset(entry.tools),
+        preview_bytes=common.preview_bytes if own.preview_bytes is None else own.preview_bytes,
+        search_seconds=own.search_seconds or common.search_seconds,
+        ttl_seconds=own.ttl_seconds or common.ttl_seconds,
+        tools=frozenset(budgets.tools),
     )
 
 

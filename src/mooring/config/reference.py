@@ -125,10 +125,18 @@ def _default(entry: inspect.Field) -> str:
     if isinstance(_inner(entry.type)[0], inspect.StructType):
         return "none" if entry.default is None else "see below"
     if unit_of(entry.type) == "bytes":
-        return f"`{entry.default // 1024**2}Mi`"
+        return f"`{_size(entry.default)}`"
     return (
         f"`{entry.default}`" if isinstance(entry.default, (str, Path)) else f"`{json.dumps(entry.default)}`"
     )
+
+
+def _size(number: int) -> str:
+    """A size as one would write it."""
+    for power, unit in ((2, "Mi"), (1, "Ki")):
+        if number and number % 1024**power == 0:
+            return f"{number // 1024**power}{unit}"
+    return str(number)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from mooring.config.files import Adapter, Artifacts, Core, Results, ServerFiles, Uploads
+from mooring.config.files import Adapter, Artifacts, Core, Results, ServerFiles, ServerResults, Uploads
 from mooring.config.savings import Savings
 from mooring.config.units import BYTES, COMMAND, PROFILE
 from mooring.policy.credentials.settings import Provider, UpstreamAuth
@@ -366,9 +366,9 @@ class Server(Struct, frozen=True):
         field(default_factory=list[Adapter])
     )
     files: Annotated[ServerFiles, Meta(description="How the server sees our files.")] = ServerFiles()
-    results: Annotated[Results | None, Meta(description="Another budget for the results of this server.")] = (
-        None
-    )
+    results: Annotated[
+        ServerResults | None, Meta(description="Another budget for the results of this server.")
+    ] = None
     sanitize: Annotated[
         Sanitize | None, Meta(description="In place of `core.sanitize`, for this server.")
     ] = None

@@ -70,6 +70,7 @@ class ResultRules:
     by_tool: Mapping[str, Budget] = field(default_factory=dict[str, Budget])
     preview_bytes: int = 2048
     search_seconds: float = 5.0
+    ttl_seconds: float = 3600.0
     tools: frozenset[str] = frozenset()
     """The only ones that `budget` is about; none: all."""
 

@@ -49,6 +49,7 @@ class FileService:
     ) -> FileAdapters:
         """The middleware of one server."""
         self._tools[files.id] = files.tools
+        self.store.result_ttl_seconds[files.id] = files.results.ttl_seconds
         root = shared_directory or self._views_folder
         views = Views(root, mounted_at, files.id, self.store, files.reach)
         made = self.adapters[files.id] = FileAdapters(

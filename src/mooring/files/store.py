@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, cast
 
@@ -73,6 +73,8 @@ class FileStore:
         self.on_removed: Callable[[FileRecord], None] | None = None
         self.on_ended: Callable[[str], Awaitable[None]] | None = None
         """Hears of a scope that has ended, when its files are gone."""
+        self.result_ttl_seconds: dict[str, float] = {}
+        """By server, where results are kept for another time than the rules say."""
         self.coming: set[str] = set()
         """Blobs that are on their way in, or wait for others to be named together with them."""
         self.inspections = Turns(INSPECTIONS)
@@ -106,7 +108,13 @@ class FileStore:
             self.usage.remove_file(kind, scope, server, 0)
             raise
         self.coming.add(file.id)
-        return Incoming(file, writer, self.rules.of(kind), self.usage, self.coming)
+        return Incoming(file, writer, self._rule(kind, server), self.usage, self.coming)
+
+    def _rule(self, kind: Kind, server: str) -> KeepingRule:
+        rule = self.rules.of(kind)
+        if kind != "result" or server not in self.result_ttl_seconds:
+            return rule
+        return replace(rule, ttl_seconds=self.result_ttl_seconds[server])
 
     @contextmanager
     def sending(self, scope: str) -> Generator[None]:
@@ -195,7 +203,7 @@ class FileStore:
 
     def _touch(self, record: FileRecord, now: float) -> FileRecord:
         """Use keeps a file alive; that is written down later, together."""
-        self._touched[record.id] = now + self.rules.of(record.kind).ttl_seconds
+        self._touched[record.id] = now + self._rule(record.kind, record.server).ttl_seconds
         return record
 
     def hold(self, found: Sequence[FileRecord]) -> None:
