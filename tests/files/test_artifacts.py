@@ -313,3 +313,25 @@ def test_what_we_do_not_replace_comes_out_as_it_was(peer: Peer) -> None:
     assert result["_meta"]["artifact"]["filename"] == "a.txt"
     assert json.dumps(result["structuredContent"]) == json.dumps(odd)
     assert result["ours"] == {"kept": 2**80}
+
+
+ENCODED = base64.b64encode(b"0123456789" * 12).decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (f"see data:image/png;base64,{ENCODED} and enjoy it", [("data.png", b"0123456789" * 12)]),
+        (f"![chart](data:image/png;base64,{ENCODED})", [("data.png", b"0123456789" * 12)]),
+        (
+            f"data:image/png;base64,{ENCODED[:76]}\n{ENCODED[76:152]}\r\n{ENCODED[152:]}\nThat is it",
+            [("data.png", b"0123456789" * 12)],
+        ),
+        ("data:text/plain;base64,aGVsbG8=\nThat is it", [("data.txt", b"hello")]),
+        ("<img src='data:image/svg+xml,%3Csvg%2F%3E'>", [("data.svg", b"<svg/>")]),
+        ("some data:, and metadata:a/b,c", []),
+    ],
+)
+def test_a_data_uri_ends_where_it_ends(text: str, found: list[tuple[str, bytes]]) -> None:
+    result = {"content": [{"type": "text", "text": text}]}
+    assert [(file.name, file.data) for file in embedded(result)] == found

@@ -7,7 +7,7 @@ import mimetypes
 import re
 from collections.abc import AsyncIterator
 from typing import Any, Final, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, unquote_to_bytes, urlsplit
 
 from mooring.files.adapters import DEFAULT_REGEXES, Locator, LocatorMode
 from mooring.files.captured import Embedded, decoded
@@ -27,7 +27,13 @@ MATCHING: Final = TurnRules(
 )
 """Each is a process. What a tool made should be kept, so that calls rather wait than do without."""
 _turns = Turns(MATCHING)
-_DATA_URI: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)?(?:;[\w=.+-]+)*;base64,([A-Za-z0-9+/=\s]+)")
+# Base64 may be broken into lines, of 60 signs or more; what stands behind it in a line is no part of it.
+_DATA_URI: Final = re.compile(
+    r"(?<!\w)data:([\w.+-]+/[\w.+-]+)?(?:;(?!base64,)[\w=.+-]+)*+"
+    r"(?:;base64,((?:[a-z0-9+/]{60,}+\r?\n(?=[a-z0-9+/]+={0,2}\s*?$))*+[a-z0-9+/]++={0,2})"
+    r"|,([^\s\"'<>()\[\]`]+))",
+    re.IGNORECASE | re.MULTILINE | re.ASCII,
+)
 
 
 async def named_paths(result: Json, locator: Locator) -> list[str]:
@@ -108,8 +114,16 @@ def embedded(result: Json) -> list[Embedded]:
             _add_resource(found, _object(block.get("resource")))
         elif kind == "text":
             for match in _DATA_URI.finditer(str(block.get("text", ""))):
-                _add(found, re.sub(r"\s", "", match[2]), match[1] or "", "data")
+                _add_uri(found, match)
     return found
+
+
+def _add_uri(found: list[Embedded], match: re.Match[str]) -> None:
+    kind, encoded, plain = match.groups()
+    if encoded is not None:
+        _add(found, re.sub(r"\s", "", encoded), kind or "", "data")
+    elif kind is not None:  # without one it is more likely a word of a sentence
+        found.append(Embedded(_named("data", kind), unquote_to_bytes(plain), kind))
 
 
 def _add_resource(found: list[Embedded], resource: Json) -> None:
