@@ -22,7 +22,15 @@ def tool(name: str, description: str = "", **properties: Any) -> dict[str, Any]:
     }
 
 
+def defining(given: dict[str, Any]) -> dict[str, Any]:
+    """As pydantic writes the schemas of arguments that are models."""
+    doc = {"type": "object", "properties": {"path": {**MAYBE, "title": "Path"}, "page": {"type": "integer"}}}
+    given["inputSchema"]["$defs"] = {"Doc": doc}
+    return given
+
+
 TEXT = {"type": "string"}
+MAYBE = {"anyOf": [TEXT, {"type": "null"}], "default": None}
 TEXTS = {"type": "array", "items": TEXT}
 
 
@@ -45,6 +53,15 @@ TEXTS = {"type": "array", "items": TEXT}
         ({**tool("write_file", path=TEXT, content=TEXT), "annotations": {"destructiveHint": True}}, []),
         ({**tool("file_upload", paths=TEXTS), "annotations": {"destructiveHint": True}},
          [("upload_consumer", "paths")]),
+        (tool("look", image_path=MAYBE), [("upload_consumer", "image_path")]),
+        (tool("send", files={"type": ["array", "null"], "items": TEXT}), [("upload_consumer", "files")]),
+        (tool("mail", file_paths={"anyOf": [TEXT, TEXTS]}), [("upload_consumer", "file_paths")]),
+        (defining(tool("ask", about={"anyOf": [{"$ref": "#/$defs/Doc"}, {"type": "null"}]})),
+         [("upload_consumer", "about.path")]),
+        (defining(tool("join", docs={"type": "array", "items": {"$ref": "#/$defs/Doc"}})),
+         [("upload_consumer", "docs[*].path")]),
+        (tool("itself", node={"$ref": "#"}), []),
+        (tool("nowhere", path={"$ref": "#/$defs/None"}), []),
         (tool("search", query=TEXT, url=TEXT), []),
         (tool("select", xpath=TEXT, path_pattern=TEXT), []),
         (tool("list_directory", directory_path=TEXT), []),
@@ -52,6 +69,11 @@ TEXTS = {"type": "array", "items": TEXT}
 )  # fmt: skip
 def test_what_is_proposed(given: dict[str, Any], wanted: list[tuple[str, str | None]]) -> None:
     assert [(one.type, one.argument) for one in proposals([given])] == wanted
+
+
+def test_an_argument_that_is_a_uri_gets_one() -> None:
+    [found] = proposals([tool("open", file_uri={**TEXT, "format": "uri"})])
+    assert found.as_config()["delivery"] == "file_uri"
 
 
 def test_a_tool_that_says_it_only_reads_is_believed() -> None:

@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 
 from mooring.files.adapters import ToolFiles
 from mooring.files.argument_paths import ALL, ArgumentPath
+from mooring.files.schemas import kind_of, opened
 
 Json = dict[str, Any]
 _ABOUT_VALUES: Final = (
@@ -52,12 +53,12 @@ def _copied(schema: Any) -> Json:
 
 
 def _describe_argument(schema: Json, path: ArgumentPath, upload_tool: str, *, others: bool) -> None:
-    leaf = _leaf(schema, path)
+    leaf, inner = _leaf(schema, path)
     if leaf is None:
         return
-    target = leaf
-    if leaf.get("type") == "array" and isinstance(leaf.get("items"), dict):
-        target = leaf["items"] = dict(cast("Json", leaf["items"]))
+    target = inner
+    if kind_of(inner) == "array" and isinstance(inner.get("items"), dict):
+        _, target = opened(inner, "items", schema)
     if not others:
         for name in _ABOUT_VALUES:
             target.pop(name, None)
@@ -67,7 +68,7 @@ def _describe_argument(schema: Json, path: ArgumentPath, upload_tool: str, *, ot
 
 
 def _describe_output(schema: Json, path: ArgumentPath) -> None:
-    leaf = _leaf(schema, path)
+    leaf, _ = _leaf(schema, path)
     if leaf is not None:
         before = str(leaf.get("description") or "").rstrip()
         note = "only a file name counts; the folder is chosen for you"
@@ -77,19 +78,20 @@ def _describe_output(schema: Json, path: ArgumentPath) -> None:
         schema["required"] = [name for name in cast("list[Any]", required) if name != path.top]
 
 
-def _leaf(schema: Json, path: ArgumentPath) -> Json | None:
-    """The schema of the value at a path, with everything on the way to it copied."""
-    current = schema
+def _leaf(schema: Json, path: ArgumentPath) -> tuple[Json | None, Json]:
+    """The schema of the value at a path and what it stands for, with everything on the way to it copied."""
+    outer: Json | None = None
+    inner = schema
     for step in path.steps:
         if step == ALL or isinstance(step, int):
-            key, inner = "items", current.get("items")
+            holder, key = inner, "items"
         else:
-            properties = current.get("properties")
+            properties = inner.get("properties")
             if not isinstance(properties, dict):
-                return None
-            current["properties"] = current = dict(cast("Json", properties))
-            key, inner = step, current.get(step)
-        if not isinstance(inner, dict):
-            return None
-        current[key] = current = dict(cast("Json", inner))
-    return current
+                return None, {}
+            inner["properties"] = holder = dict(cast("Json", properties))
+            key = step
+        if not isinstance(holder.get(key), dict):
+            return None, {}
+        outer, inner = opened(holder, key, schema)
+    return outer, inner

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal, cast
 
+from mooring.files.schemas import CHOICES, as_object, kind_of, opened
+
 Json = dict[str, Any]
+MOST_DEEP: Final = 3
+"""Steps on the way to an argument; schemas that are made of themselves have no end."""
 _WORDS: Final = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 _FILE_WORDS: Final = frozenset(
     ("file", "files", "path", "paths", "filepath", "filepaths", "document", "attachment", "upload")
@@ -65,7 +69,7 @@ class Hints:
 
     @classmethod
     def of(cls, tool: Json) -> Hints:
-        annotations = _object(tool.get("annotations"))
+        annotations = as_object(tool.get("annotations"))
         titles = (tool.get("title"), annotations.get("title"))
         name = _words(str(tool.get("name")))
         words = name.union(*(_words(str(title)) for title in titles if title))
@@ -85,7 +89,8 @@ def _of_tool(tool: Json) -> Iterator[Proposal]:
     name = str(tool.get("name"))
     hints = Hints.of(tool)
     any_output = False
-    for path, schema in _leaves(_object(tool.get("inputSchema")), ""):
+    root = as_object(tool.get("inputSchema"))
+    for path, schema in _leaves(root, "", root):
         found = _judge(name, path, schema, hints)
         if found is not None:
             any_output |= found.type == "artifact_producer"
@@ -110,28 +115,42 @@ def _judge(tool: str, path: str, schema: Json, hints: Hints) -> Proposal | None:
         return None
     if says_path or words & _FILE_WORDS or (words & _CONTENT_WORDS and _speaks_of_path(schema)):
         why = f"`format: {schema['format']}`" if says_path else f"the argument `{path}` names a file"
-        return Proposal(tool, "upload_consumer", path, f"it only reads, and {why}" if hints.reads else why)
+        delivery = "file_uri" if "uri" in words else "auto"
+        why = f"it only reads, and {why}" if hints.reads else why
+        return Proposal(tool, "upload_consumer", path, why, delivery)
     return None
 
 
-def _leaves(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
+def _leaves(schema: Json, path: str, root: Json) -> Iterator[tuple[str, Json]]:
     """Every text among the arguments, with its dotted path; lists of texts count as one."""
-    for name, inner in _object(schema.get("properties")).items():
+    properties = dict(as_object(schema.get("properties")))
+    if path.count(".") > MOST_DEEP:
+        return
+    for name in list(properties):
         here = f"{path}.{name}".lstrip(".")
-        found = _object(inner)
-        kind = found.get("type")
-        items = _object(found.get("items"))
+        outer, found = opened(properties, name, root)
+        said = {key: value for key, value in outer.items() if key != "type" and key not in CHOICES}
+        kind = kind_of(found)
         if kind == "object":
-            yield from _leaves(found, here)
-        elif kind == "array" and items.get("type") == "object":
-            yield from _leaves(items, f"{here}[*]")
-        elif kind == "array" and items.get("type") == "string":
-            yield (
-                here,
-                {**items, **{key: value for key, value in found.items() if key not in ("type", "items")}},
-            )
-        elif kind == "string" or (isinstance(kind, list) and "string" in kind):
-            yield here, found
+            yield from _leaves(found, here, root)
+        elif kind == "array" and isinstance(found.get("items"), dict):
+            _, items = opened(found, "items", root)
+            if kind_of(items) == "object":
+                yield from _leaves(items, f"{here}[*]", root)
+            elif kind_of(items) == "string":
+                own = {key: value for key, value in found.items() if key not in ("type", "items")}
+                yield here, {**items, **own, **said}
+        elif kind == "string" or _may_be_text(found):
+            yield here, {**found, **said}
+
+
+def _may_be_text(schema: Json) -> bool:
+    """One text or several, as it pleases the caller."""
+    kinds = schema.get("type")
+    branches = [branch for name in CHOICES for branch in cast("list[Any]", schema.get(name) or [])]
+    return (isinstance(kinds, list) and "string" in kinds) or any(
+        as_object(branch).get("type") == "string" for branch in branches
+    )
 
 
 def _words(text: str) -> set[str]:
@@ -144,7 +163,3 @@ def _speaks_of_path(schema: Json) -> bool:
 
 def _says_file(tool: Json) -> bool:
     return bool(_words(str(tool.get("description") or "")) & _SPEAKS_OF_FILES)
-
-
-def _object(value: Any) -> Json:
-    return cast("Json", value) if isinstance(value, dict) else {}
