@@ -46,6 +46,8 @@ def loaded(folder: Path, text: str) -> None:
         (HEAD % ", permission_profile: none" + TAKES % "" + "\n    share: global", "cannot be `global`"),
         (HTTP + TAKES % "", "hand paths to a sandbox that serves all sessions"),
         (HTTP.replace("streamable-http", "stdio, mooring: {share: global}") + TAKES % "", "cannot be `glob"),
+        (HEAD % "" + TAKES % "" + "\nuploads: {path: /mcp}", "`uploads.path` is an address of ours"),
+        (HEAD % "" + TAKES % "" + "\nuploads: {path: /artifacts/in}", "is an address of ours"),
         (HEAD % "" + TAKES % "" + "\n    files: {mounted_at: files}", "must be a path that begins with `/`"),
     ],
 )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
-from mooring.config.files import Adapter, Locator
+from mooring.config.files import Adapter, Locator, Uploads
 from mooring.config.files_sight import Sight, share_of, sight_of
 from mooring.config.problems import KeyPath
 from mooring.config.schema import Server
 from mooring.files import argument_paths
 
 Findings = Iterator[tuple[KeyPath, str]]
+_OURS: Final = ("/artifacts/", "/files/once/", "/api/v1/", "/oauth/")
 
 
 def adapter(entry: Adapter) -> Findings:
@@ -43,6 +44,11 @@ def adapter(entry: Adapter) -> Findings:
         yield ("output_path_argument",), wrong
     if output is not None and "[" in output:
         yield ("output_path_argument",), "cannot have `[...]` in it: one call writes to one place"
+
+
+def uploads(entry: Uploads) -> Findings:
+    if entry.path == "/mcp" or f"{entry.path}/".startswith(_OURS):
+        yield ("path",), "is an address of ours already: use another, such as `/upload`"
 
 
 def locator(entry: Locator) -> Findings:
@@ -96,4 +102,4 @@ def _needs_paths(entry: Adapter) -> bool:
     return entry.delivery in ("auto", "path", "file_uri")
 
 
-FILE_RULES: dict[type[Any], Any] = {Adapter: adapter, Locator: locator}
+FILE_RULES: dict[type[Any], Any] = {Adapter: adapter, Locator: locator, Uploads: uploads}
