@@ -215,6 +215,16 @@ def test_a_small_file_of_a_large_picture_is_large() -> None:
     assert not asyncio.run(Budget(tokens=1400).is_exceeded(result))
 
 
+def test_a_text_of_nothing_but_brackets_is_kept_as_text(peer: Peer) -> None:
+    """Nobody can read such JSON, and it is not worth losing a result for."""
+    handle = kept(peer, "[" * 3000 + "]" * 3000)
+    found = peer.tool("files_result_search", {"handle": handle, "pattern": r"\[\]"})["structuredContent"]
+    assert [match["offset"] for match in found["matches"]] == [2999]
+    asked = peer.tool("files_result_query", {"handle": handle, "path": "$[0]"})
+    assert asked["isError"]
+    assert "use the search tool" in said(asked)
+
+
 def test_a_resource_whose_bytes_are_gone_is_not_found(tmp_path: Path) -> None:
     with (
         serving(tmp_path, results={"max_inline_bytes": 300}) as found,

@@ -103,6 +103,8 @@ def query(text: str, path: str, most: int) -> dict[str, Any]:
         value = json.loads(text)
     except ValueError as error:
         return {"error": f"the result is not JSON ({error}): use the search tool"}
+    except RecursionError:
+        return {"error": "the result is nested too deeply to query it: use the search tool"}
     found: list[Any] = []
     size = 0
     try:

@@ -272,7 +272,7 @@ def _json_in(text: str) -> Any:
         return None
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # the latter for what is nested beyond reading
         return None
 
 
