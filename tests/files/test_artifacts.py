@@ -60,7 +60,7 @@ def test_nor_when_nothing_was_kept(tmp_path: Path, settings: Json, adapter: Json
 def test_one_call_may_make_several(peer: Peer) -> None:
     result = peer.tool("write", {"filename": "a.txt", "count": 3})
     names = [about["filename"] for about in result["_meta"]["artifacts"]]
-    assert names == ["a-1.txt", "a-2.txt", "a.txt"]
+    assert names == ["a.txt", "a-1.txt", "a-2.txt"]
     assert result["_meta"]["artifact"] == result["_meta"]["artifacts"][0]
 
 
@@ -159,6 +159,17 @@ def test_what_has_not_changed_is_not_sent_again(peer: Peer) -> None:
     assert http_request("GET", url, headers={"If-None-Match": '"another"'}).status == 200
     head = http_request("HEAD", url)
     assert (head.status, head.body, head.headers["Content-Length"]) == (200, b"", "10")
+
+
+def test_the_file_that_was_asked_for_is_named_first(peer: Peer) -> None:
+    """Many hosts read `_meta.artifact` alone."""
+    for name, count in (("report.txt", 2), ("many.txt", 12), ("most.txt", 101)):
+        result = peer.tool("write", {"filename": name, "count": count})
+        assert result["_meta"]["artifact"]["filename"] == name
+        assert len(result["_meta"]["artifacts"]) == min(count, 100)
+        assert result["_meta"]["artifacts"][0] == result["_meta"]["artifact"]
+        links = [block["name"] for block in result["content"] if block["type"] == "resource_link"]
+        assert links[0] == name
 
 
 def test_a_link_may_be_spelled_in_another_way(peer: Peer) -> None:

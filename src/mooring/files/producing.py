@@ -136,7 +136,7 @@ class ArtifactMaker:
         if kept is not None:
             output.is_tidied = True
             names, records = kept
-            return Made(records, [f"{output.shown}/{name}" for name in names])
+            return _in_order(Made(records, [f"{output.shown}/{name}" for name in names]), output)
         sources = await self._sources(result, producer, output)
         if not sources:
             return None
@@ -149,7 +149,7 @@ class ArtifactMaker:
     async def _sources(self, result: ToolResult, producer: Producer, output: Output) -> list[Source]:
         """What was written where we said comes first; a locator is asked only if nothing was."""
         folder = Path(output.folder)
-        written = await in_thread(lambda: list(files_below(folder)))
+        written = await in_thread(_written, folder, [folder / name for name in output.injected.values()])
         if written:
             if len(written) > MAX_FOUND:
                 note = f"Only the first {MAX_FOUND} files were kept: one call may make no more"
@@ -222,6 +222,20 @@ def _replace(result: ToolResult, producer: Producer, output: Output, by_path: di
         result.replace_paths(uris, output.folder.rpartition("/")[2] if output.is_tidied else "")
         if producer.locator.key is not None:
             result.replace_structured(uris, producer.locator.key)
+
+
+def _written(folder: Path, asked: list[Path]) -> list[Path]:
+    """The files that are there; what was asked for is not the one too many."""
+    first = [path for path in asked if path.is_file() and not path.is_symlink()]
+    return [*first, *(path for path in files_below(folder) if path not in first)]
+
+
+def _in_order(made: Made, output: Output) -> Made:
+    """What was asked for comes first: many hosts look at one artifact only."""
+    if len(made.records) > 1 and output.injected and made.shown[0] not in output.injected:
+        order = sorted(range(len(made.shown)), key=lambda index: made.shown[index] not in output.injected)
+        return Made([made.records[index] for index in order], [made.shown[index] for index in order])
+    return made
 
 
 def contents(record: FileRecord, data: bytes) -> Json:
