@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mooring.files.database import Database
-from mooring.files.faults import NoRoom
+from mooring.files.faults import Away, NoRoom
 from mooring.files.local_storage import LocalStorage
 from mooring.files.quick import QuickKeeper
 from mooring.files.quotas import Quotas
@@ -148,3 +148,17 @@ async def test_the_room_of_files_that_are_gone_goes_back_to_the_disk(tmp_path: P
         await store.sweep()
     await store.close()
     assert (tmp_path / "state.sqlite3").stat().st_size < 10_000_000
+
+
+def test_a_state_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    async def run() -> None:
+        database = Database(tmp_path / "state.sqlite3")
+        await database.open()
+        await database.read(lambda connection: connection.execute("PRAGMA query_only = ON"))
+        with pytest.raises(Away, match="tell whoever runs it"):
+            await database.run(lambda connection: connection.execute("INSERT INTO spent VALUES ('a', 1)"))
+        await database.read(lambda connection: connection.execute("PRAGMA query_only = OFF"))
+        await database.run(lambda connection: connection.execute("INSERT INTO spent VALUES ('a', 1)"))
+        await database.close()
+
+    asyncio.run(run())

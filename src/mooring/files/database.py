@@ -8,6 +8,7 @@ one wait for the disk. "On disk" means after a power cut too: each commit is syn
 from __future__ import annotations
 
 import asyncio
+import logging
 import queue
 import sqlite3
 import threading
@@ -18,12 +19,15 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from mooring.files.faults import DISK_FULL, NoRoom
+from mooring.files.faults import DISK_FULL, Away, NoRoom
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Work = Callable[[sqlite3.Connection], T]
 Settled = Callable[[Exception | None], None]
 BUSY_SECONDS: Final = 10.0
+_BROKEN: Final = frozenset((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN))
 SPARE_PAGES: Final = 2048
 MOST_PAGES_BACK: Final = 4096
 MOST_TOGETHER: Final = 64
@@ -189,8 +193,13 @@ def _attempt(wish: _Wish, connection: sqlite3.Connection) -> None:
 
 
 def _translated(error: Exception) -> Exception:
-    if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+    if not isinstance(error, sqlite3.OperationalError):
+        return error
+    if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
         return NoRoom(DISK_FULL)
+    if error.sqlite_errorcode & 0xFF in _BROKEN:  # the rest says what exactly could not be done
+        log.error("the state of files cannot be written: %s", error)
+        return Away("the gateway's disk does not take files now: tell whoever runs it")
     return error
 
 
