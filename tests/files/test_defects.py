@@ -25,6 +25,7 @@ from mooring.files.handles import Kind
 from mooring.files.local_storage import LocalStorage
 from mooring.files.quotas import Quotas
 from mooring.files.store import FileStore, KeepingRule, StoreRules
+from mooring.files.views import Reach, Views
 
 Json = dict[str, Any]
 PAGE = "https://app.example.com"
@@ -315,3 +316,21 @@ def test_a_flood_of_sessions_stops_at_the_limit_and_harms_nobody(tmp_path: Path)
                     other.close()
         with StreamablePeer(gateway, "files") as later:
             assert said(later.tool("measure", {"path": upload(later, b"four")})).startswith("4 ")
+
+
+def test_what_others_keep_in_a_shared_folder_is_not_swept(tmp_path: Path) -> None:
+    """`files.shared_directory` may be a folder that people use, with one called like the server in it."""
+    foreign = [tmp_path / "files" / name for name in ("2025", "archive", "old-reports", "d" * 31)]
+    ours = tmp_path / "files" / ("a" * 32)
+    for folder in (*foreign, ours):
+        (folder / "in").mkdir(parents=True)
+        (folder / "letter.txt").write_text("theirs")
+        for path in (folder / "in", folder):
+            os.utime(path, (1, 1))
+    rule = KeepingRule(1000, 60.0)
+    rules = StoreRules(rule, rule, rule)
+    store = FileStore(Database(tmp_path / "state.sqlite3"), LocalStorage(tmp_path), Quotas(), rules)
+    views = Views(tmp_path, None, "files", store, Reach.SHARED)
+    asyncio.run(views.sweep(lambda _: False, time.time() - 60))
+    assert not ours.exists()
+    assert all((folder / "letter.txt").exists() for folder in foreign)

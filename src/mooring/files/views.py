@@ -26,12 +26,15 @@ from urllib.parse import quote
 from mooring.files.disk import in_thread, to_its_end, write_all
 from mooring.files.handles import new_id
 from mooring.files.records import FileRecord
+from mooring.files.scopes import SHARED_VIEW
 from mooring.files.store import FileStore
 from mooring.transports.dialing import Folders, SharedFolder
 
 BOUND_AT: Final = "/files"
 """Where a sandbox sees its view, unless `files.mounted_at` says otherwise."""
 _VIEW: Final = re.compile(r"[0-9a-z-]{1,64}")
+_SWEPT: Final = re.compile(rf"[0-9a-f]{{32}}|{SHARED_VIEW}")
+"""What we called a view ourselves: in a folder that others share there may be anything beside."""
 Seen = tuple[int, int]
 _NOTHING: Final[dict[str, tuple[str, Seen]]] = {}
 
@@ -221,7 +224,7 @@ class Views:
     def _sweep(self, is_alive: Callable[[str], bool], older_than: float) -> None:
         with suppress(FileNotFoundError):
             for entry in os.scandir(self._root):
-                if _VIEW.fullmatch(entry.name) and not is_alive(entry.name) and _newest(entry) < older_than:
+                if _SWEPT.fullmatch(entry.name) and not is_alive(entry.name) and _newest(entry) < older_than:
                     _remove(Path(entry.path))
 
 
