@@ -22,10 +22,18 @@ from mooring.files import receiving
 from mooring.files.database import Database
 from mooring.files.faults import Gone, NotFound, TooSlow
 from mooring.files.handles import Kind
+from mooring.files.links import Links
 from mooring.files.local_storage import LocalStorage
+from mooring.files.producing import ProducerRules
 from mooring.files.quotas import Quotas
+from mooring.files.scopes import Scopes
+from mooring.files.server_files import ServerFiles
+from mooring.files.service import FileService
 from mooring.files.store import FileStore, KeepingRule, StoreRules
+from mooring.files.upload_tool import UploadRules
 from mooring.files.views import Reach, Views
+from mooring.gateway.clients import ModernClient
+from mooring.transports.sealing import Seal
 
 Json = dict[str, Any]
 PAGE = "https://app.example.com"
@@ -334,3 +342,18 @@ def test_what_others_keep_in_a_shared_folder_is_not_swept(tmp_path: Path) -> Non
     asyncio.run(views.sweep(lambda _: False, time.time() - 60))
     assert not ours.exists()
     assert all((folder / "letter.txt").exists() for folder in foreign)
+
+
+def test_scopes_of_nobody_are_not_remembered_for_ever(tmp_path: Path) -> None:
+    """Each call of an anonymous modern client that makes a file has a scope of its own."""
+    key = b"k" * 32
+    rule = KeepingRule(1000, 60.0)
+    rules = StoreRules(rule, rule, rule)
+    store = FileStore(Database(tmp_path / "state.sqlite3"), LocalStorage(tmp_path), Quotas(), rules)
+    service = FileService(store, Links(Seal(key), key), Scopes(key), tmp_path / "views", 60.0)
+    files = ServerFiles("files", {}, UploadRules(), ProducerRules(expose_as_resources=False))
+    adapters: Any = service.adapters_for(files, None, None)
+    modern: Any = ModernClient.__new__(ModernClient)
+    for number in range(10):
+        adapters._made(f"{number:032x}", modern)
+    assert not adapters._used

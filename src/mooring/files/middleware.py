@@ -247,7 +247,7 @@ class FileAdapters:
         await self._sessions.keep(exchange.client, self._files.id)
         principal = exchange.client.principal
         about = upload_tool.answer(self._links, self._files.uploads, self._files.id, scope, principal)
-        if scope is not None:
+        if scope is not None and isinstance(exchange.client, LegacyClient):
             self._used.add(scope)
         return answers.own_tool_result(about)
 
@@ -309,10 +309,6 @@ class FileAdapters:
         kept = self._store.usage.by_scope
         await self.views.sweep(lambda view: view in kept or view in seen, older_than)
 
-    def uploaded(self, scope: str) -> None:
-        """Files came into this scope over HTTP."""
-        self._used.add(scope)
-
     def forget(self, record: FileRecord) -> None:
         """A file is gone, and with it what the workload had of it."""
         self.views.forget(record)
@@ -335,7 +331,8 @@ class FileAdapters:
 
     def _made(self, scope: str, client: Client) -> None:
         """There is a new file. Whoever can see it hears of it, but need not hear it twice."""
-        self._used.add(scope)
+        if isinstance(client, LegacyClient):  # others have no session that could end
+            self._used.add(scope)
         if not self._has_resources:
             return
         if isinstance(client, LegacyClient):

@@ -106,7 +106,6 @@ class _Upload:
                 made = await self._receiver.multipart(scope, content_type, self._body, self._import)
             else:
                 raise BadUpload("a POST here is a form: `curl -F file=@NAME`; use PUT for a bare file")
-            self._adapters.uploaded(scope)
         self._answer(visit, made)
 
     async def put(self, rest: list[str], visit: Visit) -> None:
@@ -117,7 +116,6 @@ class _Upload:
         sha256 = given.get("sha256") or (self._request.header(b"x-content-sha256") or b"").decode("latin-1")
         with self._store.sending(scope):
             made = await self._receiver.raw(scope, name, sha256 or None, self._body)
-            self._adapters.uploaded(scope)
         self._answer(visit, made, status=201)
 
     async def _import(self, url: str, receipt: Receipt) -> None:

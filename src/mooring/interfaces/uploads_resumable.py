@@ -84,7 +84,6 @@ class ResumableRequest:
             raise BadUpload("every file needs its SHA-256 here: give it as `sha256` in `Upload-Metadata`")
         with self._requests.service.store.sending(scope):
             upload = await self._uploads.create(scope, self._server, name, length, sha256)
-            self._adapters.uploaded(scope)
             if self._request.header(b"content-type") == PIECE and length:
                 upload = await self._uploads.append(upload, 0, self._body)
         await self._state(visit, 201, upload, (b"location", self._location(visit, upload).encode()))
