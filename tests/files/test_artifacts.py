@@ -161,6 +161,15 @@ def test_what_has_not_changed_is_not_sent_again(peer: Peer) -> None:
     assert (head.status, head.body, head.headers["Content-Length"]) == (200, b"", "10")
 
 
+def test_half_a_character_costs_no_result(peer: Peer) -> None:
+    text = "\ud800 and more"
+    result = peer.tool("write", {"filename": "a.txt", "say": text, "structured": {"odd": "\udfff"}})
+    assert result["_meta"]["artifact"]["filename"] == "a.txt"
+    assert result["content"][0] == {"type": "text", "text": text}
+    assert result["structuredContent"] == {"odd": "\udfff"}
+    assert said(peer.tool("say", {"text": text})) == text
+
+
 def test_the_file_that_was_asked_for_is_named_first(peer: Peer) -> None:
     """Many hosts read `_meta.artifact` alone."""
     for name, count in (("report.txt", 2), ("many.txt", 12), ("most.txt", 101)):

@@ -12,13 +12,12 @@ from msgspec import Raw
 from mooring.files.argument_paths import ArgumentPath
 from mooring.files.locating import plain_path, replaced
 from mooring.files.views import file_uri
-from mooring.protocol import jsonrpc, meta
+from mooring.protocol import jsonrpc, meta, surrogates
 
 Json = dict[str, Any]
 COMPLETE: Final = (None, b'"complete"')
 _encode = msgspec.json.Encoder().encode
 _decode_block = msgspec.json.Decoder(dict[str, Any]).decode
-_decode_list = msgspec.json.Decoder(list[Raw]).decode
 
 
 class ToolResult:
@@ -41,8 +40,11 @@ class ToolResult:
 
     @cached_property
     def decoded(self) -> Json:
-        """All of it, to look at."""
-        return msgspec.json.decode(self._raw)
+        """All of it, to look at; half a character in it is another one there."""
+        try:
+            return msgspec.json.decode(self._raw)
+        except msgspec.DecodeError:
+            return msgspec.json.decode(surrogates.readable(self._raw) or self._raw)
 
     def replace_paths(self, uris: Mapping[str, str], common: str) -> None:
         """Put URIs in place of paths in text blocks; `common` stands in each path, and is never escaped."""
@@ -55,7 +57,10 @@ class ToolResult:
     def replace_structured(self, uris: Mapping[str, str], key: ArgumentPath) -> None:
         """The same at one key of the structured content."""
         raw = self._members.get("structuredContent")
-        structured: Any = None if raw is None else msgspec.json.decode(raw)
+        try:
+            structured: Any = None if raw is None else msgspec.json.decode(raw)
+        except msgspec.DecodeError:  # half a character, which we could not give back
+            return
         if not isinstance(structured, dict):
             return
         is_changed = False
@@ -84,7 +89,7 @@ class ToolResult:
     def _blocks(self) -> list[Raw]:
         if self._content is None:
             try:
-                self._content = _decode_list(self._members.get("content", b"[]"))
+                self._content = jsonrpc.items(self._members.get("content", b"[]"))
             except msgspec.DecodeError:  # not a list: the server's mistake, and no place for what we add
                 self._content = []
         return self._content
