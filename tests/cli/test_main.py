@@ -123,6 +123,12 @@ def test_columns_that_matter_least_make_room_for_a_line_per_row(monkeypatch: pyt
     assert "process" in shown.getvalue()
 
 
+def test_only_what_is_needed_is_called_missing(alone: Any) -> None:
+    assert alone("tool", "call").stderr.startswith("error: ID, NAME are missing\n")
+    assert alone("tool", "list").stderr.startswith("error: ID is missing\n")
+    assert alone("convert").stderr.startswith("error: --from, --to are missing\n")
+
+
 def test_a_flag_cannot_be_shortened_into_another_one(alone: Any) -> None:
     assert alone("trace", "x", "--byte").returncode == 2
 

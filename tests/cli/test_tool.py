@@ -134,7 +134,7 @@ def test_the_schema_is_not_asked_for_when_it_decides_nothing() -> None:
         (["=x"], "write key=value"),
         (["{"], "is not JSON"),
         (["{}", "a=1"], "not both"),
-        (["n=x"], "`n` is not JSON"),
+        (["n=x"], "`n` must be"),
     ],
 )
 def test_wrong_arguments_are_said(words: list[str], said: str) -> None:
@@ -187,3 +187,43 @@ def test_text_beside_different_structured_content_is_kept() -> None:
         shown(None, {"content": [{"type": "text", "text": "hi"}], "structuredContent": {"a": 1}})
         == 'hi\n{\n  "a": 1\n}\n'
     )
+
+
+CITY = {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    ("word", "wanted"),
+    [
+        ("city:=Bergen", "`Bergen` is not JSON: a text is given as city=Bergen"),
+        ("days=many", "`days` must be an integer, not `many`"),
+        ("{c: 1}", "`{c: 1}` is not JSON (expecting property name enclosed in double quotes, column 2)"),
+        ("ctiy=Bergen", "there is no argument `ctiy`: did you mean `city`?"),
+        ("ctiy@=Bergen", "there is no argument `ctiy`: did you mean `city`?"),
+        ("where@=Bergen", "there is no argument `where`: there are `city`, `days`"),
+    ],
+)  # fmt: skip
+def test_a_wrong_argument_is_told_in_words_that_help(word: str, wanted: str) -> None:
+    with pytest.raises(Failed) as raised:
+        tool_arguments([word], lambda: CITY, lambda path: f"upload://{path}")
+    assert (
+        str(raised.value).removesuffix(": write key=value, key:=JSON, key@=FILE, or one JSON object")
+        == wanted
+    )
+
+
+@pytest.mark.parametrize("more", [{"additionalProperties": True}, {"anyOf": []}, {"properties": {}}])
+def test_a_tool_that_takes_more_than_it_names_gets_it(more: dict[str, Any]) -> None:
+    assert tool_arguments(["ctiy=Bergen"], lambda: {**CITY, **more}) == {"ctiy": "Bergen"}
+
+
+def test_what_may_be_meant_is_the_server_s_to_judge() -> None:
+    assert tool_arguments(["where=Bergen"], lambda: CITY) == {"where": "Bergen"}
+    assert tool_arguments(["ctiy:=1"], lambda: CITY) == {"ctiy": 1}
+
+
+def test_whoever_names_a_file_where_a_tool_fails_learns_how_to_send_it(mooring: Any) -> None:
+    (mooring.folder / "99").write_text("a file")
+    done = mooring("tool", "call", "library", "borrow_book", "id=99")
+    assert done.returncode == 1
+    assert done.stderr == "there is no book `99`\nto send the file `99`, write id@=99\n"

@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from mooring.interfaces.cli.failure import Failed, Misused
+from mooring.interfaces.cli.words import advice, closest
 
+_KINDS = {
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "`true` or `false`",
+    "array": "an array in JSON",
+    "object": "an object in JSON",
+    "null": "`null`",
+}
+_SAYS_MORE = {"additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref", "if"}
+"""With one of these a tool says more about what it takes than its `properties` do."""
 _FORMS = "write key=value, key:=JSON, key@=FILE, or one JSON object"
 
 
@@ -32,10 +43,12 @@ def tool_arguments(
     for word in words:
         key, value, form = _split(word)
         if form == "json":
-            values[key] = _decoded(key, value)
+            values[key] = _as_json(key, value)
             continue
         if properties is None:
-            properties = cast("dict[str, Any]", schema().get("properties") or {})
+            found = schema()
+            properties = cast("dict[str, Any]", found.get("properties") or {})
+            _check_names(words, found)
         if form == "file":
             values[key] = _with_file(values.get(key), send(Path(value)), properties.get(key))
         else:
@@ -69,24 +82,44 @@ def _split(word: str) -> tuple[str, str, Literal["text", "json", "file"]]:
     return key, value, "text"
 
 
+def _check_names(words: list[str], schema: dict[str, Any]) -> None:
+    """A mistyped name is told, and no file is sent for a name that is not there.
+
+    Other names go to the server, which may know more of them than it says; so does everything given as JSON.
+    """
+    known = list(cast("dict[str, Any]", schema.get("properties") or {}))
+    if not known or _SAYS_MORE & schema.keys():
+        return
+    for key, _, form in map(_split, words):
+        if key not in known and form != "json" and (form == "file" or closest(key, known)):
+            raise Misused(f"there is no argument `{key}`: {advice(key, known)}")
+
+
 def _json_object(words: list[str]) -> dict[str, Any]:
     if len(words) > 1:
         raise Misused("give either one JSON object in quotes or key=value arguments, not both")
-    value = _decoded(words[0], words[0])
-    return cast("dict[str, Any]", value)
-
-
-def _decoded(name: str, text: str) -> Any:
     try:
-        return json.loads(text)
+        return cast("dict[str, Any]", json.loads(words[0]))
+    except json.JSONDecodeError as error:
+        why = f"{error.msg[:1].lower()}{error.msg[1:]}, column {error.colno}"
+        raise Misused(f"`{words[0]}` is not JSON ({why}): {_FORMS}") from error
+
+
+def _as_json(key: str, value: str) -> Any:
+    try:
+        return json.loads(value)
     except ValueError as error:
-        raise Misused(f"`{name}` is not JSON: {error}") from error
+        raise Misused(f"`{value}` is not JSON: a text is given as {key}={value}") from error
 
 
 def _by_schema(key: str, value: str, schema: Any) -> Any:
     """A typed word is a text unless the tool wants something else there."""
     kinds = cast("dict[str, Any]", schema).get("type") if isinstance(schema, dict) else None
-    wanted = set(cast("list[str]", kinds)) if isinstance(kinds, list) else {kinds}
+    wanted = cast("list[str]", kinds) if isinstance(kinds, list) else [str(kinds)]
     if kinds is None or "string" in wanted:
         return value
-    return _decoded(key, value)
+    try:
+        return json.loads(value)
+    except ValueError as error:
+        names = " or ".join(_KINDS.get(kind, f"`{kind}`") for kind in wanted)
+        raise Misused(f"`{key}` must be {names}, not `{value}`") from error

@@ -49,9 +49,18 @@ def call_tool(arguments: argparse.Namespace) -> int:
         printer.result(with_places(result, saved), sys.stderr if failed else sys.stdout)
     for path in saved.values():
         print(f"saved {path} ({size(path.stat().st_size)})", file=sys.stderr)
+    if failed:
+        _tell_of_files(given)
     if files.problems:
         raise Failed("; ".join(files.problems))
     return int(failed)
+
+
+def _tell_of_files(given: Message) -> None:
+    """A tool that wants a handle got a path: from a terminal there is a shorter way than what it says."""
+    for key, value in given.items():
+        if isinstance(value, str) and "\0" not in value and Path(value).is_file():
+            print(f"to send the file `{one_line(value)}`, write {key}@={one_line(value)}", file=sys.stderr)
 
 
 def read_resource(arguments: argparse.Namespace) -> int:

@@ -47,9 +47,10 @@ class Parser(argparse.ArgumentParser):
             self.print_help(sys.stderr)
             self.exit(2)
         if missing != message:
-            message = f"{missing} is missing"
+            needed = self._needed(missing.split(", "))
+            message = f"{', '.join(needed)} {'is' if len(needed) == 1 else 'are'} missing"
             if self._children:
-                message += f": {_advice('', list(self._children))}"
+                message += f": {advice('', list(self._children))}"
         self.exit(2, f"error: {message}\nsee `{self.prog} --help`\n")
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
@@ -64,10 +65,10 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is None or value in action.choices:
             return
-        advice = _advice(str(value), [str(choice) for choice in action.choices])
+        told = advice(str(value), [str(choice) for choice in action.choices])
         if action.option_strings:
-            raise argparse.ArgumentError(None, f"{action.option_strings[0]} `{value}`: {advice}")
-        raise argparse.ArgumentError(None, f"`{value}` is no {str(action.metavar).lower()}: {advice}")
+            raise argparse.ArgumentError(None, f"{action.option_strings[0]} `{value}`: {told}")
+        raise argparse.ArgumentError(None, f"`{value}` is no {str(action.metavar).lower()}: {told}")
 
     @property
     def _children(self) -> dict[str, Parser]:
@@ -83,12 +84,17 @@ class Parser(argparse.ArgumentParser):
             found = found._children.get(word, found)
         return found
 
+    def _needed(self, names: list[str]) -> list[str]:
+        """Without those that may be left out: where something before them is missing, all are named."""
+        free = {action.metavar for action in self._actions if action.nargs in ("*", "?")}
+        return [name for name in names if name not in free] or names
+
     def _refuse(self, unknown: list[str]) -> NoReturn:
         flags = [flag for action in self._actions for flag in action.option_strings]
         word = unknown[0].partition("=")[0]
         if not word.startswith("-"):
             self.error(f"`{word}` is one word too many")
-        meant = _close(word, flags)
+        meant = closest(word, flags)
         self.error(f"there is no {word}" + (f": did you mean {meant}?" if meant else ""))
 
     def _shorten(self) -> None:
@@ -103,12 +109,14 @@ class Parser(argparse.ArgumentParser):
             self.usage = " ".join(["%(prog)s", "[FLAG ...]", *words])
 
 
-def _advice(given: str, known: list[str]) -> str:
-    meant = _close(given, known)
+def advice(given: str, known: list[str]) -> str:
+    """What was probably meant, or what there is."""
+    meant = closest(given, known)
     return f"did you mean `{meant}`?" if meant else f"there are {', '.join(f'`{one}`' for one in known)}"
 
 
-def _close(given: str, known: list[str]) -> str | None:
+def closest(given: str, known: list[str]) -> str | None:
+    """The one of these that was probably meant."""
     from difflib import get_close_matches  # noqa: PLC0415 - whoever makes no mistake need not wait for it
 
     return next(iter(get_close_matches(given, known, 1)), None)
