@@ -96,6 +96,13 @@ def test_a_server_that_does_not_start_is_gone_again_and_its_words_are_told(perso
     assert person.workloads() == []
 
 
+def test_what_a_server_prints_where_messages_belong_is_in_its_log(person: Person) -> None:
+    script = "import sys; print('Welcome!'); sys.exit(3)"
+    words = ("--sandbox", "off", "--", "/usr/bin/env", "python3", "-c", script)
+    done = person("run", "--name", "bad", *words, expect=1)
+    assert "it said: not a message, on its stdout: Welcome!" in done.stderr
+
+
 def test_a_server_that_ends_before_it_listens_says_why_and_is_tried_again(
     person: Person, tmp_path: Path
 ) -> None:

@@ -7,7 +7,9 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -133,6 +135,18 @@ def test_lines_of_all_kinds_are_told_apart_and_in_order(tmp_path: Path) -> None:
     assert [line.text for line in log.tail(("server",), 2)] == ["world", "last words"]
     log.remove()
     assert not (tmp_path / "x").exists()
+
+
+def test_last_words_are_as_old_as_the_start_that_they_explain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = WorkloadLog(tmp_path)
+    log.server_said(b"waiting for the database\n")
+    later = datetime.now(UTC) + timedelta(seconds=61)
+    monkeypatch.setattr(logs, "datetime", SimpleNamespace(now=lambda _: later))
+    assert log.last_words() == []
+    assert log.last_words(within=62) == ["waiting for the database"]
+    log.close()
 
 
 def test_a_log_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

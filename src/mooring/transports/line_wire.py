@@ -23,12 +23,16 @@ class LineWire(DuplexWire):
             elif isinstance(line, LinePart):
                 self.receive_part(line.data, last=line.last)
             else:
-                self._events.on_noise(line.data, line.why)
+                self.heard_noise(line.data, line.why)
                 if line.why == TOO_LONG:
                     self.lose_answer(line.data, f"the server's answer is larger than {self._max_bytes} bytes")
 
     def receive_end(self) -> None:
         """No more lines; an unfinished one is the last words of a crash."""
         for line in self._lines.finish():
-            self._events.on_noise(line.data, "unfinished output")
+            self.heard_noise(line.data, "unfinished output")
         self.forget_part()
+
+    def heard_noise(self, data: bytes, why: str) -> None:
+        """A line that cannot be a message."""
+        self._events.on_noise(data, why)

@@ -22,6 +22,7 @@ class PipeWire(LineWire):
         super().__init__(events, label, max_message_bytes)
         self._child: Child | None = None
         self._on_end: Callable[[int], None] | None = None
+        self._on_stray: Callable[[bytes], None] | None = None
 
     @classmethod
     async def spawn(
@@ -32,9 +33,12 @@ class PipeWire(LineWire):
         label: str,
         max_message_bytes: int,
         on_log: Callable[[bytes], None],
+        on_stray: Callable[[bytes], None] | None = None,
         on_end: Callable[[int], None] | None = None,
     ) -> PipeWire:
+        """`on_log` gets what it writes on stderr; `on_stray` lines on stdout that cannot be messages."""
         wire = cls(events, label, max_message_bytes)
+        wire._on_stray = on_stray
         wire._on_end = on_end
         wire._child = await Child.spawn(
             command,
@@ -65,6 +69,11 @@ class PipeWire(LineWire):
     async def close(self) -> None:
         if self._child is not None:
             await self._child.close()
+
+    def heard_noise(self, data: bytes, why: str) -> None:
+        super().heard_noise(data, why)
+        if self._on_stray is not None:
+            self._on_stray(data)
 
     def _on_stdout_end(self) -> None:
         """Usually its end comes right after, and says more."""

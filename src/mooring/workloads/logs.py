@@ -107,10 +107,10 @@ class WorkloadLog:
         lines = [line for kind in kinds for line in self._tail(kind, count)]
         return sorted(lines, key=lambda line: line.time)[-count:] if count else []
 
-    def last_words(self) -> list[str]:
+    def last_words(self, within: float = 60) -> list[str]:
         """What the server said within the last minute, the last few lines of it; it says no more now."""
         self.server_ended()
-        since = (datetime.now(UTC) - timedelta(seconds=60)).strftime(_TIME)
+        since = (datetime.now(UTC) - timedelta(seconds=within)).strftime(_TIME)
         return [line.text for line in self.tail(("server",), 3) if line.time >= since]
 
     def _tail(self, kind: Kind, count: int) -> list[Line]:

@@ -163,6 +163,12 @@ class Said(Struct, frozen=True):
     data: bytes
 
 
+class Strayed(Struct, frozen=True):
+    """A line on the standard output of a workload where only messages belong."""
+
+    data: bytes
+
+
 class Refused(Struct, frozen=True):
     """The egress proxy did not let the workload connect."""
 
@@ -180,7 +186,7 @@ class Ended(Struct, frozen=True):
     reason: str
 
 
-Event: TypeAlias = Spawned | Said | Refused | Ended
+Event: TypeAlias = Spawned | Said | Strayed | Refused | Ended
 OnEvent: TypeAlias = Callable[[Event], None]
 OnProgress: TypeAlias = Callable[[str], None]
 

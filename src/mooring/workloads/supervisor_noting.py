@@ -7,7 +7,7 @@ from typing import assert_never
 
 from mooring.gateway.tracing import Tracer
 from mooring.workloads.logs import WorkloadLog
-from mooring.workloads.runtime import Ended, Event, Refused, Said, Spawned
+from mooring.workloads.runtime import Ended, Event, Refused, Said, Spawned, Strayed
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +23,8 @@ def note(event: Event, name: str, workload_log: WorkloadLog, tracer: Tracer, *, 
                     log.info("%s: %s", name, line)
             if tracer.active:
                 tracer.noted("server", "stderr", text.strip()[:2000], data, "noise")
+        case Strayed(data):  # the gateway's log and the trace have it already
+            workload_log.server_said(b"not a message, on its stdout: " + data.rstrip() + b"\n")
         case Spawned(pid):
             workload_log.happened(f"process {pid} started")
         case Refused():

@@ -157,6 +157,7 @@ class Workload:
     # Starting
 
     async def _spawn(self, process: int, *, greet: bool) -> None:
+        began = monotonic()
         try:
             async with self._around.launcher.starts:
                 running = await self._start()
@@ -172,7 +173,8 @@ class Workload:
         except CannotRun as error:
             await self._start_failed(process, str(error), final=True)
         except (MooringError, OSError) as error:
-            await self._start_failed(process, self._with_last_words(str(error)))
+            took = monotonic() - began
+            await self._start_failed(process, self._with_last_words(str(error), took))
         except Exception:
             log.exception("%s: starting it failed", self.name)
             await self._start_failed(process, "internal error: see the log of the daemon")
@@ -213,9 +215,9 @@ class Workload:
         await self._end_running(reason)
         self.hear(events.StartFailed(monotonic(), process, reason, final=final))
 
-    def _with_last_words(self, reason: str) -> str:
-        """A server that cannot start usually says why on its standard error."""
-        said = self.log.last_words()
+    def _with_last_words(self, reason: str, took: float = 0.0) -> str:
+        """A server that cannot start usually says why on its standard error, also long before we give up."""
+        said = self.log.last_words(60 + took)
         return f"{reason}; it said: {' | '.join(said)}" if said else reason
 
     async def _await_end(self, process: int, running: RunningWorkload) -> None:

@@ -10,7 +10,7 @@ from mooring.transports.child import CannotStart
 from mooring.transports.dialing import Folders, Transport
 from mooring.transports.pipe_wire import PipeWire
 from mooring.transports.wire import Wire, WireEvents
-from mooring.workloads.runtime import Said
+from mooring.workloads.runtime import Said, Strayed
 from mooring.workloads.sandbox.tree import ProcessTree
 
 _LAST_WORDS_BYTES: Final = 400
@@ -49,6 +49,7 @@ class StdioDialer:
                 label=self._label,
                 max_message_bytes=self._max_bytes,
                 on_log=on_log,
+                on_stray=lambda data: tree.tell(Strayed(data)),
                 on_end=tree.ended,
             )
         )
