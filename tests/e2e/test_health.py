@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Iterator
@@ -216,3 +217,12 @@ def test_the_start_of_a_server_does_not_count_as_its_answer(tmp_path: Path, shar
         assert peer.tool("good")["content"][0]["text"].startswith("good")
         with pytest.raises(RpcRefused, match="did not answer within"):
             peer.tool("silent")
+
+
+def test_a_server_that_only_ever_died_has_no_success(tmp_path: Path) -> None:
+    dies = {"id": "dies", "workload": {"run": [sys.executable, "-c", "raise SystemExit(3)"]}}
+    with running_gateway(tmp_path, [dies]) as gateway:
+        assert gateway.command("tool", "list", "dies").returncode == 1
+        [server] = json.loads(gateway.command("status", "--format", "json").stdout)["servers"]
+    assert server["last_success_seconds_ago"] is None
+    assert server["calls"] == server["errors"]

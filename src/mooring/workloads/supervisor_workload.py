@@ -181,7 +181,8 @@ class Workload:
         else:
             self._used_at = monotonic()
             if not await self._lacks_login(process):
-                self.server.upstream.health.succeeded(monotonic())
+                if greet:  # otherwise nobody has heard from it yet
+                    self.server.upstream.health.succeeded(monotonic())
                 self.hear(events.Ready(monotonic(), process))
 
     async def _not_let_in(self, process: int, status: int) -> None:
