@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import signal
 import socketserver
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from mooring.interfaces.cli import patience
 from mooring.interfaces.cli.client import Client
 from mooring.interfaces.cli.failure import Failed
 
@@ -114,6 +116,50 @@ def test_a_server_that_repeats_its_cursor_does_not_hold_the_client_for_ever(tmp_
 
     with connected(tmp_path, on_post) as client:
         assert client.list_all("tools/list", "tools") == [1, 1]
+
+
+class Watched(io.StringIO):
+    """A terminal on which somebody sees when something appears."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = threading.Event()
+
+    def isatty(self) -> bool:
+        return True
+
+    def flush(self) -> None:
+        self.seen.set()
+
+
+def test_whoever_waits_for_a_server_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Watched()
+
+    def on_post(handler: Any, message: Object) -> None:
+        assert terminal.seen.wait(LIMIT_SECONDS)
+        handler.reply(200, result(message, {"tools": []}))
+
+    with connected(tmp_path, on_post) as client:
+        monkeypatch.setattr(patience, "PATIENCE_SECONDS", 0.0)
+        monkeypatch.setattr("sys.stderr", terminal)
+        client.list_all("tools/list", "tools")
+    assert terminal.getvalue() == "waiting for `x`; Ctrl-C gives up\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"), [("process", ": see `mooring logs x`"), ("remote", "")], ids=["process", "remote"]
+)
+def test_a_server_that_failed_is_told_without_our_number(tmp_path: Path, kind: str, hint: str) -> None:
+    def on_post(handler: Any, message: Object) -> None:
+        error = {"code": -31001, "message": "it ended with exit code 3"}
+        handler.reply(200, {"jsonrpc": "2.0", "id": message["id"], "error": error})
+
+    def on_get(handler: Any) -> None:
+        handler.stream(json.dumps({"servers": [{"id": "x", "kind": kind}]}))  # ends, as the API's answers do
+
+    with connected(tmp_path, on_post, on_get) as client, pytest.raises(Failed) as raised:
+        client.list_all("tools/list", "tools")
+    assert str(raised.value) == f"it ended with exit code 3{hint}"
 
 
 def test_a_stream_that_ends_early_is_resumed_where_it_ended(tmp_path: Path) -> None:

@@ -16,11 +16,20 @@ from types import TracebackType
 from typing import Any, Self, cast
 from urllib.parse import quote
 
-from mooring.interfaces.cli.control_api import UnixConnection
+from mooring.errors import (
+    FORBIDDEN,
+    RATE_LIMITED,
+    UNAUTHENTICATED,
+    UPSTREAM_FAILED,
+    UPSTREAM_TIMED_OUT,
+)
+from mooring.interfaces.cli.control_api import UnixConnection, get_json
 from mooring.interfaces.cli.failure import Failed
-from mooring.interfaces.cli.gateway_socket import CONNECT_SECONDS, message_in, refusal
+from mooring.interfaces.cli.gateway_socket import CONNECT_SECONDS, message_in, refusal, says_next_step
+from mooring.interfaces.cli.patience import told_to_wait
 from mooring.protocol.sse import Event, EventReader, EventTooLarge
 
+OWN_CODES = (UPSTREAM_FAILED, UPSTREAM_TIMED_OUT, UNAUTHENTICATED, FORBIDDEN, RATE_LIMITED)
 PROTOCOL_VERSION = "2025-11-25"
 # More than the gateway lets through from a server by default; the terminal is no place for more.
 METHOD_NOT_FOUND = -32601
@@ -38,9 +47,12 @@ Notify = Callable[[str, Message], None]
 class RpcFailed(Failed):
     """The server answered with a JSON-RPC error."""
 
-    def __init__(self, error: Message) -> None:
+    def __init__(self, error: Message, hint: str = "") -> None:
         self.code = error.get("code")
-        super().__init__(f"{message_in(error) or 'the server gave no reason'} (code {self.code})")
+        text = message_in(error) or "the server gave no reason"
+        # Our own codes are for programs: what they mean stands in the message.
+        number = "" if self.code in OWN_CODES else f" (code {self.code})"
+        super().__init__(f"{text}{number}{hint}")
 
 
 class Client:
@@ -56,6 +68,7 @@ class Client:
         self._notify = notify
         self._answer = answer
         self._ids = itertools.count(1)
+        self._heard: Callable[[], object] = lambda: None
         self._session_headers: dict[str, str] = {}
         self.server_capabilities: Message = {}
 
@@ -90,15 +103,26 @@ class Client:
         number = next(self._ids)
         message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
         try:
-            reply = self._reply_to(message, number)
+            with told_to_wait(self._server) as self._heard:
+                reply = self._reply_to(message, number)
         except KeyboardInterrupt:
             cancel = {"requestId": number, "reason": "the person at the terminal pressed Ctrl-C"}
             with suppress(Failed):
                 self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel})
             raise
         if (error := reply.get("error")) is not None:
-            raise RpcFailed(error)
+            raise RpcFailed(error, self._hint(error))
         return reply["result"]
+
+    def _hint(self, error: Message) -> str:
+        """Where a process fails, its own words say more than its end; clients must not see them."""
+        if error.get("code") != UPSTREAM_FAILED or says_next_step(str(error.get("message"))):
+            return ""
+        with suppress(Failed):
+            servers: list[Message] = get_json(self._socket_path, "/api/v1/status")["servers"]
+            if any(one["id"] == self._server and one["kind"] == "process" for one in servers):
+                return f": see `mooring logs {self._server}`"
+        return ""
 
     def list_all(self, method: str, key: str) -> list[Message]:
         """All pages of a list; a server that does not know the method has none."""
@@ -151,6 +175,7 @@ class Client:
 
     def _handle(self, message: Message, number: int) -> Message | None:
         """Deal with one message of the stream; the answer we wait for is returned."""
+        self._heard()
         method = message.get("method")
         if method is None:
             return message if message.get("id") == number else None

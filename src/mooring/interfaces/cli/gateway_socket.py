@@ -119,6 +119,11 @@ def refusal(status: int, body: bytes) -> str:
     return f"the gateway answered {status}: {text or 'no reason given'}"
 
 
+def says_next_step(message: str) -> bool:
+    """Whether it goes on to say what to do, or what there is."""
+    return _NEXT_STEP.search(message) is not None
+
+
 def message_in(answer: Any) -> str | None:
     """The message of an error body, whether JSON-RPC, `{"error": ...}` or `{"message": ...}`."""
     if isinstance(answer, str):
@@ -126,6 +131,6 @@ def message_in(answer: Any) -> str | None:
     if not isinstance(answer, dict):
         return None
     found = cast("dict[str, Any]", answer)
-    if (step := found.get("next_step")) and not _NEXT_STEP.search(str(found.get("message"))):
+    if (step := found.get("next_step")) and not says_next_step(str(found.get("message"))):
         return f"{found['message']}: {step}"
     return message_in(found.get("error") or found.get("message") or found.get("detail"))
