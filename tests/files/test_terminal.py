@@ -41,6 +41,13 @@ def test_files_are_sent_to_a_server_of_the_gateway(gateway: Gateway, tmp_path: P
         assert said(peer.tool("measure", {"path": made["upload_handle"]})).startswith("3 ")
 
 
+def test_what_has_ended_with_its_command_is_not_left_to_be_tried(gateway: Gateway, tmp_path: Path) -> None:
+    done = gateway.command("tool", "call", "files", "files_get_upload_url")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["upload_url"]
+    assert "this URL ended with this command; from here, key@=FILE sends a file with a call" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -61,6 +68,11 @@ def test_an_artifact_is_listed_and_saved(gateway: Gateway, tmp_path: Path) -> No
         about = peer.tool("write", {"filename": "made.txt", "text": "made by a tool"})["_meta"]["artifact"]
     listed = json.loads(gateway.command("artifact", "list", "--format", "json").stdout)["artifacts"]
     assert about["artifact_uri"] in [item["uri"] for item in listed]
+    those = json.loads(gateway.command("artifact", "list", "files", "--format", "json").stdout)["artifacts"]
+    assert about["artifact_uri"] in [item["uri"] for item in those]
+    others = gateway.command("artifact", "list", "nowhere")
+    assert (others.returncode, others.stdout) == (1, "")
+    assert others.stderr.startswith("error: no server is called `nowhere`; there are: ")
     target = tmp_path / "saved.txt"
     done = gateway.command("artifact", "get", about["artifact_uri"], "--output", str(target))
     assert (done.returncode, done.stdout) == (0, f"{target}\n"), done.stderr

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, cast
 from urllib.parse import quote
 
 from mooring.interfaces.cli.control_api import UnixConnection, get_json
-from mooring.interfaces.cli.failure import Failed, reason_of
+from mooring.interfaces.cli.failure import Failed, no_such_server, reason_of
 from mooring.interfaces.cli.gateway_socket import find_socket, refusal
 from mooring.interfaces.cli.output import duration, one_line, print_table, size
 
@@ -29,13 +29,15 @@ class Unknown(Failed):
 
 def list_artifacts(arguments: argparse.Namespace) -> int:
     """Print name, size and URI of each."""
-    answer = get_json(find_socket(arguments), "/api/v1/artifacts")
-    found: list[dict[str, Any]] = answer["artifacts"]
+    found = _listed(find_socket(arguments), arguments.id)
     if arguments.format == "json":
-        print(json.dumps(answer, indent=2, ensure_ascii=False))
+        print(json.dumps({"artifacts": found}, indent=2, ensure_ascii=False))
         return 0
     if not found:
-        print("there are no artifacts", file=sys.stderr)
+        print(
+            "there are no artifacts: they go with their session, and `mooring tool call` saves what it made",
+            file=sys.stderr,
+        )
         return 0
     now = time.time()
     rows = [
@@ -51,6 +53,17 @@ def list_artifacts(arguments: argparse.Namespace) -> int:
     ]
     print_table(("server", "file", "size", "type", "kept for", "uri"), rows)
     return 0
+
+
+def _listed(socket: Path, server: str | None) -> list[dict[str, Any]]:
+    """All of them, or those of one server."""
+    found: list[dict[str, Any]] = get_json(socket, "/api/v1/artifacts")["artifacts"]
+    if server is None:
+        return found
+    known = [str(one["id"]) for one in get_json(socket, "/api/v1/status")["servers"]]
+    if server not in known:
+        raise no_such_server(server, known)
+    return [item for item in found if item["server"] == server]
 
 
 def get_artifact(arguments: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -138,8 +139,17 @@ def _source(arguments: argparse.Namespace) -> Json:
         raise _no_run_config(Path(source))
     known = None if "://" in source else _from_registry(source, arguments)
     if known is None and not any(mark in source for mark in "/:@"):
-        print(f"no registry knows `{source}`: it is taken for an image", file=sys.stderr)
+        print(
+            f"no registry knows `{source}`: it is taken for an image{_if_a_command(source)}", file=sys.stderr
+        )
     return known or {"image": source, **({"cmd_args": after} if after else {})}
+
+
+def _if_a_command(source: str) -> str:
+    """For whoever forgot the `--` before a program or a script of theirs."""
+    if shutil.which(source) is None and not Path(source).is_file():
+        return ""
+    return "; a command stands after `--`: `mooring run -- COMMAND`"
 
 
 def _no_run_config(path: Path) -> Failed:

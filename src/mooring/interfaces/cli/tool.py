@@ -51,6 +51,10 @@ def call_tool(arguments: argparse.Namespace) -> int:
         print(f"saved {path} ({size(path.stat().st_size)})", file=sys.stderr)
     if failed:
         _tell_of_files(given)
+    elif arguments.name == f"{arguments.id}_get_upload_url":
+        print(
+            "this URL ended with this command; from here, key@=FILE sends a file with a call", file=sys.stderr
+        )
     if files.problems:
         raise Failed("; ".join(files.problems))
     return int(failed)

@@ -39,6 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
             for upload in made
         ]
         print_table(("file", "size", "handle"), rows)
+        if arguments.server:
+            print(
+                "these are for clients of 2026-07-28; in a call from here, key@=FILE sends the file itself",
+                file=sys.stderr,
+            )
     else:
         for upload in made:
             print(upload["upload_handle"])

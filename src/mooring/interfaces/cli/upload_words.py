@@ -34,6 +34,7 @@ def _add_artifact(commands: Any) -> None:
     artifact = commands.add_parser("artifact", help="list and get what tools have made")
     actions = artifact.add_subparsers(title="actions", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="list the artifacts", parents=[words.where()])
+    listing.add_argument("id", metavar="ID", nargs="?", help="only those of this server")
     words.add_format(listing)
     listing.set_defaults(handler="artifact:list_artifacts")
     get = actions.add_parser("get", help="save an artifact", parents=[words.where()])
