@@ -309,6 +309,21 @@ def test_an_entry_that_makes_no_sense_is_left_out_and_said() -> None:
     assert found.problems == ("entry 1 has no name", "entry 3 has no name")
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("git", ["mcp-server-git", "github-mcp-server", "mcp"]),
+        ("github", ["github-mcp-server", "mcp"]),
+        ("io.github.upstash/context7", ["context7"]),
+        ("upstash", ["context7"]),
+    ],
+)
+def test_the_host_in_a_name_is_not_what_is_looked_for(text: str, wanted: list[str]) -> None:
+    """Half of all servers are called `io.github...`."""
+    found, _, _ = Registries(Path("/nonexistent"), lambda name: name).search(text, 1000)
+    assert [entry.name.rpartition("/")[2] for entry in found] == wanted
+
+
 def test_the_built_in_catalogue_can_be_run_entry_by_entry() -> None:
     found, problems, more = Registries(Path("/nonexistent"), lambda name: name).search("", 1000)
     assert (problems, more) == ([], False)

@@ -230,17 +230,28 @@ def _ranked(entries: list[Entry], text: str) -> list[Entry]:
     ranked: list[tuple[int, int, Entry]] = []
     seen: set[str] = set()
     for index, entry in enumerate(entries):
-        where = (
-            entry.name.lower(),
-            " ".join((entry.title, *entry.tags, *entry.tools)).lower(),
-            entry.description.lower(),
-        )
-        ranks = [next((rank for rank, each in enumerate(where) if word in each), None) for word in words]
+        ranks = [_rank(entry, word) for word in words]
         if entry.name in seen or None in ranks:
             continue
         seen.add(entry.name)
         ranked.append((max((rank or 0 for rank in ranks), default=0), index, entry))
     return [entry for _, _, entry in sorted(ranked, key=lambda each: each[:2])]
+
+
+def _rank(entry: Entry, word: str) -> int | None:
+    """Where a word is found; lower is closer to what somebody looks for."""
+    owner, _, name = entry.name.lower().rpartition("/")
+    if word in re.split(r"[^a-z0-9]+", name):
+        return 0
+    where = (
+        name,
+        " ".join((entry.title, *entry.tags, *entry.tools)).lower(),
+        entry.description.lower(),
+        # The host says nothing: whoever looks for `git` does not want all that lies at GitHub.
+        owner.removeprefix("io.github."),
+        entry.name.lower() if "/" in word else "",
+    )
+    return next((rank for rank, each in enumerate(where, 1) if word in each), None)
 
 
 def _file_bytes(location: str) -> bytes:
