@@ -24,10 +24,16 @@ def test_the_flag_prints_it_too(alone: Any) -> None:
     assert alone("--version").stdout == f"{version('mooring')}\n"
 
 
-def test_without_any_word_the_commands_are_shown(alone: Any) -> None:
+def test_without_any_word_the_first_steps_fit_on_a_screen(alone: Any) -> None:
     done = alone()
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == alone("--help").stdout
+    lines = done.stderr.splitlines()
+    assert len(lines) <= 22
+    assert max(map(len, lines)) < 80
+    assert lines[-1] == "all commands: mooring --help"
+    for line in lines:
+        if line.startswith("  mooring "):
+            assert alone(line.split()[1], "--help").returncode == 0, line
 
 
 @pytest.mark.parametrize(
@@ -98,6 +104,14 @@ def test_what_is_there_to_be_copied_is_never_cut(monkeypatch: pytest.MonkeyPatch
     shown = Terminal()
     output.print_table(("file", "size", "handle"), [["report.txt", "16 B", handle]], shown)
     assert shown.getvalue() == f"file        size  handle\nreport.txt  16 B\n    {handle}\n"
+
+
+def test_only_rows_that_do_not_fit_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", "1")
+    shown = Terminal()
+    output.print_table(("id", "file"), [["a", "/short"], ["b", "/" + "long/" * 10]], shown)
+    assert shown.getvalue() == f"id  file\na   /short\nb\n    /{'long/' * 10}\n"
 
 
 def test_a_table_that_does_not_fit_becomes_lines_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -236,7 +236,8 @@ def test_without_a_gateway_the_file_says_which_servers_are_in_a_group_and_how_th
 
 def test_unknown_names_are_said(mooring: Command) -> None:
     cursor(mooring)
-    assert "is no client we know" in mooring.refusal("client", "register", "cursr", "--yes")
+    said = mooring.refusal("client", "register", "cursr", "--yes")
+    assert "`cursr` is no client we know: did you mean `cursor`?" in said
     assert "there are: `clock`, `notes`" in mooring.refusal(
         "client", "register", "cursor", "--yes", "--server", "x"
     )

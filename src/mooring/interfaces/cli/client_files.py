@@ -25,6 +25,7 @@ from mooring.interfaces.cli.asking import confirmed, show_diff
 from mooring.interfaces.cli.failure import Failed, no_such_server
 from mooring.interfaces.cli.output import one_line, print_table
 from mooring.interfaces.cli.user_places import client_places, data_directory, secret_places
+from mooring.interfaces.cli.words import closest
 from mooring.interfaces.cli.workload_calls import server_addresses
 from mooring.workloads.secrets.errors import NotSetUp, SecretsError
 from mooring.workloads.secrets.store import SecretStore, open_store
@@ -47,7 +48,7 @@ def status(arguments: argparse.Namespace) -> int:
         return 0
     keys = ("id", "title", "installed", "registered", "entries", "file")
     heads = ("id", "client", "installed", "registered", "servers", "file")
-    print_table(heads, [[_cell(row[key]) for key in keys] for row in rows], sys.stdout)
+    print_table(heads, [[_short(_cell(row[key])) for key in keys] for row in rows], sys.stdout)
     for row in rows:
         if row["problem"]:
             print(f"{row['id']}: {one_line(str(row['problem']))}", file=sys.stderr)
@@ -78,6 +79,12 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "-"
     return ", ".join(cast("list[str]", value)) or "-" if isinstance(value, list) else str(value)
+
+
+def _short(text: str) -> str:
+    """A file in the home folder as people write it."""
+    home = f"{Path.home()}/"
+    return f"~/{text.removeprefix(home)}" if text.startswith(home) else text
 
 
 def setup(arguments: argparse.Namespace) -> int:
@@ -219,10 +226,16 @@ def _check_wish(arguments: argparse.Namespace, servers: list[ServerAddress]) -> 
     client_api.check_group(socket, arguments.group)
 
 
+def unknown_client(identifier: str) -> Failed:
+    meant = closest(identifier, list(BY_ID))
+    guess = f"did you mean `{meant}`? " if meant else ""
+    return Failed(f"`{identifier}` is no client we know: {guess}`mooring client status --all` lists them")
+
+
 def _named(identifiers: list[str]) -> list[ClientKind]:
     for each in identifiers:
         if each not in BY_ID:
-            raise Failed(f"`{each}` is no client we know: `mooring client status --all` lists them")
+            raise unknown_client(each)
     return [BY_ID[each] for each in identifiers]
 
 

@@ -13,7 +13,7 @@ from mooring.ecosystem.clients.takeover import Surroundings
 from mooring.interfaces.cli import import_
 from mooring.interfaces.cli.asking import confirmed, show_diff
 from mooring.interfaces.cli.client_api import gateway_for
-from mooring.interfaces.cli.client_files import client_book, proxy_command
+from mooring.interfaces.cli.client_files import client_book, proxy_command, unknown_client
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.run_api import Json, ask, ask_with_progress, path_of
 from mooring.interfaces.cli.run_progress import Progress
@@ -106,7 +106,7 @@ def _surroundings(arguments: argparse.Namespace) -> Surroundings:
 
 def _client(identifier: str) -> ClientKind:
     if identifier not in BY_ID:
-        raise Failed(f"`{identifier}` is no client we know: `mooring client status --all` lists them")
+        raise unknown_client(identifier)
     return BY_ID[identifier]
 
 

@@ -114,14 +114,11 @@ def print_table(
     if room < min(_LEAST_ROOM, widths[-1]):
         _print_stacked(heads, rows, columns, stream)
         return
-    hangs = any(len(word) > room for row in rows for word in row[-1].split())
     print(styled(_line(heads, widths), "dim", colour), file=stream)
-    if hangs:
-        for *cells, last in rows:
+    for *cells, last in rows:
+        if any(len(word) > room for word in last.split()):
             print(f"{_line(cells, widths[:-1])}\n    {last}", file=stream)
-        return
-    for row in rows:
-        *cells, last = row
+            continue
         wrapped = textwrap.wrap(last, room) or [""] if len(last) > room else [last]
         print(_line([*cells, wrapped[0]], widths), file=stream)
         for line in wrapped[1:]:

@@ -23,6 +23,7 @@ from mooring.gateway.tracing import redact
 from mooring.interfaces.cli.control_api import open_stream
 from mooring.interfaces.cli.failure import Failed, Misused, reason_of
 from mooring.interfaces.cli.gateway_socket import find_socket
+from mooring.interfaces.cli.output import end_line
 from mooring.interfaces.cli.spans import seconds
 
 _LAST_SECONDS = 0.5
@@ -50,7 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _on_stop(stop: Callable[[], None]) -> None:
     """What Ctrl-C does, and the end of the time."""
 
-    def handle(_signal: int, _frame: FrameType | None) -> None:
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGINT:
+            end_line()
         stop()
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM):

@@ -53,6 +53,7 @@ def _show_found(arguments: argparse.Namespace, text: str) -> int:
         print_table(
             ("name", "version", "kind", "registry", "description"), [_row(each) for each in found], sys.stdout
         )
+        print("run one with `mooring run NAME`, see more with `mooring registry info NAME`", file=sys.stderr)
     else:
         print("nothing was found: try fewer words, or add a registry", file=sys.stderr)
     if more and arguments.format == "text":

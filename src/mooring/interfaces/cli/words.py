@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -16,6 +15,27 @@ _THEIR_WORDS = {
     " is required": "",
     "argument ": "",
 }
+
+
+FIRST_STEPS = """\
+Mooring connects any MCP client to any MCP server.
+
+run a server, and use it:
+  mooring run npx://PACKAGE        start it (or uvx://, a URL, `-- COMMAND`)
+  mooring client setup             tell your AI clients about it
+  mooring search WORD              find servers in the registries
+
+serve those of a file:
+  mooring serve                    what ./mooring.yaml says, or --config FILE
+
+look after them:
+  mooring status                   which are up, and why one is not
+  mooring logs NAME                what one wrote
+  mooring tool list NAME           its tools
+  mooring tool call NAME TOOL      call one: key=value, key@=FILE
+
+all commands: mooring --help
+"""
 
 
 class Parser(argparse.ArgumentParser):
@@ -44,8 +64,7 @@ class Parser(argparse.ArgumentParser):
             message = message.replace(theirs, ours)
         missing = message.removeprefix("the following arguments are required: ")
         if missing == "COMMAND":  # nothing was said at all: what can be said is more help than what was not
-            self.print_help(sys.stderr)
-            self.exit(2)
+            self.exit(2, FIRST_STEPS)
         if missing != message:
             needed = self._needed(missing.split(", "))
             message = f"{', '.join(needed)} {'is' if len(needed) == 1 else 'are'} missing"
