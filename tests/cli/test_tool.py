@@ -42,6 +42,21 @@ def test_progress_goes_to_stderr_and_the_answer_to_stdout(mooring: Any) -> None:
     assert done.stderr == "progress 1/2  shelf 1\nprogress 2/2  shelf 2\n"
 
 
+def test_on_a_terminal_progress_is_one_line_that_changes(mooring: Any) -> None:
+    code, shown = mooring.at_a_terminal(60, "tool", "call", "library", "index_books", "steps=2")
+    assert code == 0
+    clear = "\x1b[K"
+    assert shown == [
+        "",
+        f"{clear}progress 1/2  shelf 1",
+        f"{clear}progress 2/2  shelf 2",
+        "indexed 2 shelves",
+    ]
+    mooring.environment["TERM"] = "dumb"
+    _, shown = mooring.at_a_terminal(60, "tool", "call", "library", "index_books", "steps=2")
+    assert shown == ["progress 1/2  shelf 1", "progress 2/2  shelf 2", "indexed 2 shelves"]
+
+
 def test_a_tool_that_failed_is_exit_1_with_its_words_on_stderr(mooring: Any) -> None:
     done = mooring("tool", "call", "library", "borrow_book", "id=99")
     assert (done.returncode, done.stdout) == (1, "")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from mooring.interfaces.cli import elicitation
 from mooring.interfaces.cli.arguments import tool_arguments, words_as_texts
 from mooring.interfaces.cli.call_files import CallFiles, with_places
 from mooring.interfaces.cli.client import Client, Message, RpcFailed
 from mooring.interfaces.cli.content import Printer
 from mooring.interfaces.cli.failure import Failed
 from mooring.interfaces.cli.gateway_socket import find_socket
+from mooring.interfaces.cli.notices import Notices
 from mooring.interfaces.cli.output import one_line, print_table, size, styled, wants_colour
 
 
@@ -122,30 +124,22 @@ def _list_prompts(arguments: argparse.Namespace, client: Client) -> int:
     return 0
 
 
-def _connect(arguments: argparse.Namespace) -> Client:
+@contextmanager
+def _connect(arguments: argparse.Namespace) -> Generator[Client]:
     # Only a person can be asked: a script would hang at the question.
     asks = sys.stdin.isatty()
     capabilities: Message = {"elicitation": {"form": {}, "url": {}}} if asks else {}
-    return Client(
-        find_socket(arguments), arguments.id, capabilities, notify=_show_notification, answer=_answer_request
-    )
-
-
-def _answer_request(method: str, params: Message) -> Message | None:
-    return elicitation.answer(params) if method == "elicitation/create" else None
-
-
-def _show_notification(method: str, params: Message) -> None:
-    colour = wants_colour(sys.stderr)
-    if method == "notifications/progress":
-        done, total = params.get("progress"), params.get("total")
-        amount = f"{done:g}/{total:g}" if total is not None else f"{done:g}"
-        text = f"progress {amount}  {one_line(str(params.get('message') or ''))}".rstrip()
-        print(styled(text, "dim", colour), file=sys.stderr)
-    elif method == "notifications/message":
-        data = params.get("data")
-        text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-        print(styled(f"{params.get('level', 'info')}: {one_line(text)}", "dim", colour), file=sys.stderr)
+    notices = Notices(sys.stderr)
+    socket = find_socket(arguments)
+    try:
+        with Client(socket, arguments.id, capabilities, notify=notices.show, answer=notices.answer) as client:
+            yield client
+    except KeyboardInterrupt:  # the line ends with what the terminal shows of it
+        raise
+    except BaseException:
+        notices.settle()
+        raise
+    notices.settle()
 
 
 def _input_schema(client: Client, name: str) -> Message:
