@@ -372,6 +372,9 @@ def test_a_full_disk_under_the_state_is_said_and_passes(tmp_path: Path) -> None:
             refused = said(peer.tool("write", {"filename": "a.txt", "text": text}))
             assert "disk is full" in refused
             assert post(upload_url(peer), ("a", text.encode())).status == 507
+            with StreamablePeer(gateway, "files") as other:
+                told = {said(other.tool("files_get_upload_url", {"note": text})) for _ in range(3)}
+                assert all("disk is full" in words or "upload_url" in words for words in told), told
             (disk / "filler").unlink()
             again = peer.tool("write", {"filename": "a.txt", "text": text})
             assert again["_meta"]["artifact"]["size_bytes"] == len(text)

@@ -226,14 +226,15 @@ class FileAdapters:
         self, exchange: Exchange, results: ResultKeeper, name: str, answer: Answer, scope: str
     ) -> Answer:
         try:
-            answer, was_kept = await results.shortened(name, answer, scope)
+            shown, was_kept = await results.shortened(name, answer, scope)
+            if was_kept:
+                await self._sessions.keep(exchange.client, self._files.id)
         except FileFault as error:
             log.info("%s: a large result was not kept: %s", self._files.id, error)
             return answer
         if was_kept:
-            await self._sessions.keep(exchange.client, self._files.id)
             self._made(scope, exchange.client)
-        return answer
+        return shown
 
     async def _answer_upload_url(self, exchange: Exchange) -> Answer:
         given = _arguments(exchange)
@@ -244,7 +245,10 @@ class FileAdapters:
                 scope = (await self._store.find(handle, self._files.id)).scope
             except NotFound as error:
                 return answers.own_tool_error(f"`beside`: {error}")
-        await self._sessions.keep(exchange.client, self._files.id)
+        try:
+            await self._sessions.keep(exchange.client, self._files.id)
+        except FileFault as error:
+            return answers.own_tool_error(str(error))
         principal = exchange.client.principal
         about = upload_tool.answer(self._links, self._files.uploads, self._files.id, scope, principal)
         if scope is not None and isinstance(exchange.client, LegacyClient):

@@ -82,24 +82,6 @@ def find(connection: sqlite3.Connection, identifier: str) -> FileRecord | None:
     return None if row is None else _record(row)
 
 
-def of_scope(
-    connection: sqlite3.Connection,
-    scope: str,
-    server: str,
-    kinds: Sequence[Kind],
-    moments: tuple[float, float],
-    limit: int,
-) -> list[FileRecord]:
-    """The files of a scope, oldest first, that were made after one moment and live until after another."""
-    marks = ",".join("?" * len(kinds))
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM files WHERE scope = ? AND server = ? AND kind IN ({marks}) AND created > ?"  # noqa: S608
-        " AND expires > ? ORDER BY created LIMIT ?",
-        (scope, server, *kinds, *moments, limit),
-    )
-    return [_record(row) for row in rows]
-
-
 def all_of(connection: sqlite3.Connection, kind: Kind, limit: int) -> list[FileRecord]:
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM files WHERE kind = ? ORDER BY created DESC LIMIT ?",  # noqa: S608

@@ -252,9 +252,8 @@ class ResumableUploads:
 
     async def end_scope(self, scope: str) -> None:
         """Its session is over: what was still coming does not come any more."""
-        for upload in await self._store.database.read(_unfinished):
-            if upload.scope == scope:
-                await self.remove(upload)
+        for upload in await self._store.database.read(lambda connection: _unfinished(connection, scope)):
+            await self.remove(upload)
 
     async def sweep_orphans(self, older_than: float) -> None:
         """Files that a crash left behind between writing them and writing down that they are there."""
@@ -292,8 +291,12 @@ def _find(connection: sqlite3.Connection, identifier: str) -> Resumable | None:
     return None if row is None else Resumable(*tuple(row))
 
 
-def _unfinished(connection: sqlite3.Connection) -> list[Resumable]:
-    rows = connection.execute(f"SELECT {_COLUMNS} FROM resumable WHERE finished = ''")  # noqa: S608
+def _unfinished(connection: sqlite3.Connection, scope: str | None = None) -> list[Resumable]:
+    """Those of one scope, or all."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM resumable WHERE finished = '' AND scope = coalesce(?, scope)",  # noqa: S608
+        (scope,),
+    )
     return [Resumable(*tuple(row)) for row in rows]
 
 

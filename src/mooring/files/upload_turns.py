@@ -19,6 +19,10 @@ MOMENT_SECONDS: Final = 2.0
 """For the turn before to end; and whoever has sent nothing for so long can be taken for lost."""
 
 
+PUT_AWAY_SECONDS: Final = 8.0
+"""For a slow disk to take what came before."""
+
+
 class Locked(FileFault):
     """Two requests write to one upload."""
 
@@ -51,11 +55,12 @@ class UploadTurn:
         finally:
             self._reader = None
 
-    def give_way(self) -> None:
+    def gives_way(self) -> bool:
         """Somebody else wants to go on: what has heard nothing for a while ends here."""
         if self._reader is not None and not self._is_lost and monotonic() - self._heard >= MOMENT_SECONDS:
             self._is_lost = True
             self._reader.cancel()
+        return self._is_lost
 
 
 class UploadTurns:
@@ -76,17 +81,14 @@ class UploadTurns:
         """The turn that is still going on after a moment, if there is one."""
         turn = self._now.get(upload)
         if turn is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(MOMENT_SECONDS):
-                    await turn.over.wait()
+            await _over(turn, MOMENT_SECONDS)
         return self._now.get(upload)
 
     @asynccontextmanager
     async def take(self, upload: str) -> AsyncGenerator[UploadTurn]:
         """Be the only one; who has stopped sending is no obstacle."""
-        if (before := await self.last(upload)) is not None:
-            before.give_way()
-            await self.last(upload)
+        if (before := await self.last(upload)) is not None and before.gives_way():
+            await _over(before, PUT_AWAY_SECONDS)
         if upload in self._now:
             raise Locked("another request is writing to this upload: wait for it")
         turn = self._now[upload] = UploadTurn()
@@ -95,3 +97,9 @@ class UploadTurns:
         finally:
             del self._now[upload]
             turn.over.set()
+
+
+async def _over(turn: UploadTurn, seconds: float) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await turn.over.wait()
