@@ -137,6 +137,13 @@ def test_a_taken_port_is_said_with_the_way_out(alone: Any, tmp_path: Path) -> No
     assert done.stderr == f"error: cannot listen on `{address}`: {reason}\n"
 
 
+def test_an_address_that_is_none_is_the_flags_fault(alone: Any, tmp_path: Path) -> None:
+    notes_only(tmp_path)
+    done = alone("serve", "--listen", "foo")
+    wanted = "must be `host:port`, for example `127.0.0.1:7433`, not `foo`"
+    assert (done.returncode, done.stderr) == (2, f"error: `--listen` {wanted}\n")
+
+
 def test_what_a_server_says_on_the_side_is_in_the_log(alone: Any, tmp_path: Path) -> None:
     code = "import sys; print('stray \\x1b[2J print'); sys.stdout.flush(); sys.stderr.write('on stderr\\n')"
     run = [sys.executable, "-c", f"{code}; sys.stderr.flush(); sys.stdin.read()"]

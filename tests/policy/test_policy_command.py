@@ -110,6 +110,8 @@ def test_recorded_calls_are_decided_anew(folder: Path, capsys: pytest.CaptureFix
     (folder / "wider.cedar").write_text("permit(principal, action, resource);")
     assert main(["policy", "simulate", "--file", "audit.log", "--policies", "wider.cedar"]) == 0
     assert "denied" in capsys.readouterr().out
+    assert main(["policy", "simulate", "--file", "audit.log", "--policies", "missing.cedar"]) == 1
+    assert "missing.cedar: cannot be read: no such file or directory" in capsys.readouterr().err
 
 
 LIVE = """

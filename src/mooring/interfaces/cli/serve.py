@@ -18,8 +18,8 @@ from mooring.app.foreground import run as run_gateway
 from mooring.app.gateway import Started
 from mooring.config.loading import ConfigError, Loaded, load_with_notes
 from mooring.config.locations import default_config_file, default_data_directory
-from mooring.config.schema import Config
-from mooring.interfaces.cli.failure import Failed, reason_of
+from mooring.config.schema import Config, split_address
+from mooring.interfaces.cli.failure import Failed, Misused, reason_of
 from mooring.interfaces.cli.logs import show_log
 from mooring.interfaces.cli.output import print_table, styled, wants_colour
 from mooring.workloads.state import DirectoryTaken
@@ -77,6 +77,11 @@ def _cannot_serve(error: OSError, loaded: Loaded, file: Path, arguments: argpars
 def _plan(arguments: argparse.Namespace) -> tuple[Path, Callable[[], Loaded]]:
     """Which file says what to serve, and how it is read; the user's own file need not be there."""
     listen, sandboxed = arguments.listen, arguments.sandbox == "on"
+    if listen is not None:
+        try:
+            split_address(listen)
+        except ValueError as error:
+            raise Misused(f"`--listen` {error}, not `{listen}`") from None
     here = Path(arguments.config or "mooring.yaml")
     if not arguments.config and not arguments.user and not here.exists():
         raise Failed(

@@ -109,8 +109,10 @@ def read_sources(policy_files: tuple[Path, ...], entities_file: Path | None) -> 
 def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PolicyMistake(f"{file}: cannot be read: {error}") from error
+    except OSError as error:
+        raise PolicyMistake(f"{file}: cannot be read: {(error.strerror or str(error)).lower()}") from error
+    except UnicodeDecodeError as error:
+        raise PolicyMistake(f"{file}: is not UTF-8: {error}") from error
 
 
 def _toolhive(file: Path, text: str) -> Json:
