@@ -14,11 +14,11 @@ import pytest
 from tests.files.test_disk import open_at
 from tests.files.test_sending import a_store
 
-from mooring.files import resuming
+from mooring.files import resuming, upload_turns
 from mooring.files.faults import FileFault, NoRoom, NotFound
 from mooring.files.resuming import Resumable, ResumableUploads
 from mooring.files.store import FileStore
-from mooring.files.upload_turns import Locked
+from mooring.files.upload_turns import Locked, UploadTurn
 
 LIMIT_SECONDS = 10.0
 SCOPE = "0" * 32
@@ -197,3 +197,30 @@ def test_what_got_more_time_while_others_were_swept_stays(tmp_path: Path) -> Non
         assert (await uploads.offset(found), store.usage.total) == (3, 10)
 
     play(tmp_path, scene, now)
+
+
+def test_who_waits_for_bytes_gives_way_and_who_puts_them_away_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upload_turns, "MOMENT_SECONDS", 0.0)
+
+    async def scene() -> None:
+        turn = UploadTurn()
+        silence = asyncio.Event()
+
+        async def body() -> AsyncIterator[bytes]:
+            yield b"a"
+            silence.set()
+            await asyncio.Event().wait()
+
+        async def read() -> None:
+            async for data in turn.reading(body()):
+                assert (data, turn.gives_way()) == (b"a", False), "the disk may take its time"
+
+        reading = asyncio.ensure_future(read())
+        await silence.wait()
+        assert turn.gives_way()
+        with pytest.raises(Locked):
+            await asyncio.wait_for(reading, 10)
+
+    asyncio.run(scene())

@@ -99,7 +99,9 @@ class ResumableUploads:
     async def settled(self, identifier: str, scope: str, server: str) -> Resumable:
         """An upload when what came of it is put away. With its handle, if all of it came before a crash and
         only that was missing."""
-        await self._turns.last(identifier)
+        upload = await self.find(identifier, scope, server)  # whose it is comes before any wait for it
+        if upload.finished or await self._turns.last(identifier) is not None:
+            return upload
         upload = await self.find(identifier, scope, server)
         if upload.finished or identifier in self._turns or await self.offset(upload) < upload.length:
             return upload

@@ -36,30 +36,36 @@ class UploadTurn:
         self.kept: int | None = None
         """How many bytes of it are on disk for sure; None: nobody has asked yet."""
         self.over = asyncio.Event()
-        self._heard = monotonic()
         self._reader: asyncio.Task[object] | None = None
+        """Who waits for bytes now; a disk that is slow to take them is not the client's silence."""
+        self._waits_since = 0.0
         self._is_lost = False
 
     async def reading(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """The body, unless somebody else goes on with the upload because it has stopped coming."""
-        self._reader = asyncio.current_task()
-        try:
-            async for data in body:
-                self._heard = monotonic()
-                yield data
-        except asyncio.CancelledError:
-            if not self._is_lost or self._reader is None:
-                raise
-            self._reader.uncancel()
-            raise Locked("another request has gone on with this upload") from None
-        finally:
-            self._reader = None
+        reader = asyncio.current_task()
+        assert reader is not None
+        while True:
+            self._reader, self._waits_since = reader, monotonic()
+            try:
+                data = await anext(body)
+            except StopAsyncIteration:
+                return
+            except asyncio.CancelledError:
+                if not self._is_lost:
+                    raise
+                reader.uncancel()
+                raise Locked("another request has gone on with this upload") from None
+            finally:
+                self._reader = None
+            yield data
 
     def gives_way(self) -> bool:
         """Somebody else wants to go on: what has heard nothing for a while ends here."""
-        if self._reader is not None and not self._is_lost and monotonic() - self._heard >= MOMENT_SECONDS:
+        reader = self._reader
+        if reader is not None and not self._is_lost and monotonic() - self._waits_since >= MOMENT_SECONDS:
             self._is_lost = True
-            self._reader.cancel()
+            reader.cancel()
         return self._is_lost
 
 
